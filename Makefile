@@ -1,0 +1,75 @@
+# Every target sets up what it needs, says what it does, and reuses .venv when it is there.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest -q
+# Extra words for pytest or for a command, e.g. `make unit ARGS="-k ledger"`.
+ARGS ?=
+
+.PHONY: help setup demo test check lint format types unit pipeline packaging peers browser pythons soak fuzz bench bot clean
+
+help: ## what there is
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+setup: $(STAMP) ## build .venv with the voicectx command in it
+
+$(STAMP): pyproject.toml tools/setup.sh
+	@tools/setup.sh $(VENV)
+	@touch $(STAMP)
+
+demo: $(STAMP) ## one recorded call, told twice: stock Pipecat, then with our processors
+	@$(BIN)/voicectx demo $(ARGS)
+
+test: check peers browser pythons soak-short fuzz-short ## everything that runs on one machine
+	@echo "== all tests passed"
+
+check: lint types unit pipeline packaging ## lint, types, unit, pipeline and packaging; under 3 minutes
+
+lint: $(STAMP)
+	@echo "== lint: ruff"
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+format: $(STAMP) ## let ruff rewrite what it can
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+types: $(STAMP)
+	@echo "== types: mypy --strict"
+	@$(BIN)/mypy
+
+CORE_TESTS := tests/signals tests/states tests/playback tests/orchestrator tests/projection tests/memory tests/properties
+unit: $(STAMP)
+	@echo "== unit: pure cores, no event loop"
+	@$(PYTEST) $(CORE_TESTS) $(ARGS)
+
+pipeline: $(STAMP)
+	@echo "== pipeline: processors, sources and stores on virtual time"
+	@$(PYTEST) tests --ignore tests/peers --ignore tests/browser --ignore tests/packaging --ignore tests/soak \
+	  --ignore tests/fuzz $(foreach dir,$(CORE_TESTS),--ignore $(dir)) $(ARGS)
+
+packaging: $(STAMP)
+	@echo "== packaging: layout, exports, wheel, README"
+	@$(PYTEST) tests/packaging $(ARGS)
+
+peers: $(STAMP) ## real WebRTC peers over loopback
+	@echo "== peers: real aiortc connections, real time"
+	@$(PYTEST) tests/peers $(ARGS)
+
+browser: $(STAMP) ## real Chromium, where it is installed
+	@echo "== browser: real Chromium (skipped with a reason where it is not installed)"
+	@$(PYTEST) tests/browser $(ARGS)
+
+pythons: $(STAMP) ## the unit tests on every other supported Python that is installed
+	@tools/other_pythons.sh $(BIN) $(CORE_TESTS)
+
+bench: $(STAMP) ## quick form of every bench
+	@$(BIN)/voicectx bench all --quick $(ARGS)
+
+bot: $(STAMP) ## the bot of the demo, for your microphone: http://localhost:7860
+	@$(BIN)/python bots/local_bot.py -t webrtc $(ARGS)
+
+clean: ## remove .venv and caches
+	@rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist .build
