@@ -19,6 +19,6 @@ class VoiceSnapshot:
     response_speed_wpm: int | None = None
     """Words per minute the voice output is set to. None: unknown, or it has no speed control."""
     vad_silence_ms: int | None = None
-    """Silence that ends a turn while a directive or a deferral lengthens it. None: the strategies' own default."""
+    """Silence that ends a turn while a directive or a deferral lengthens it. None: the strategies' own."""
     pending_deferral: str | None = None
     """Reason of the response that waits. None: nothing waits."""

@@ -30,8 +30,8 @@ class SpeakingRateState:
     """The weighted estimate after the latest valid utterance."""
 
     rate: float | None
-    """In `unit`, pauses inside an utterance included. None: no valid utterance yet, or a language that we cannot
-    count; never a guess."""
+    """In `unit`, pauses inside an utterance included. None: no valid utterance yet, or a language that
+    we cannot count; never a guess."""
     unit: RateUnit = RateUnit.WORDS_PER_MINUTE
     latest_rate: float | None = None
     """Rate of the latest valid utterance alone, in `unit`."""
