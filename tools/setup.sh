@@ -36,7 +36,7 @@ fi
 echo "== setup: installing pipecat-voicectx and its development tools into $venv (about 1.5 GB, a few minutes the first time)"
 log=$venv/install.log
 "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off -e '.[dev]' >"$log" 2>&1 || {
-  tail -n 5 "$log" >&2
+  grep -E "^(ERROR|      [A-Z][A-Za-z]*Error)" "$log" | tail -n 3 >&2
   fail "pip could not install the package (full log: $log); check the network to the package index and run it again"
 }
 "$venv/bin/voicectx" --version

@@ -1,0 +1,113 @@
+"""The `voicectx` command: the demo, the benches, what is remembered, and a check-up of the installation.
+
+Exit codes: 0 done, 1 the work itself failed, 2 bad arguments or a missing part. A sub-command is a module with
+`add_arguments(parser)` and `run(args) -> exit code`, imported only when it was asked for, so that `voicectx --help`
+answers at once and without the optional extras.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
+
+from pipecat_voicectx.errors import BadInputError, UsageError, VoiceContextError
+
+__all__ = ["main"]
+
+_EXIT_FAILED = 1
+_EXIT_USAGE = 2
+_EXIT_INTERRUPTED = 130
+
+_COMMANDS: Mapping[str, tuple[str, str]] = {
+    "demo": ("pipecat_voicectx.demo.command", "play one recorded call against stock Pipecat and against ours"),
+    "bench": ("", "measure against named baselines"),
+    "memory": ("pipecat_voicectx.memory_command", "inspect, export or erase what is remembered about a user"),
+    "doctor": ("pipecat_voicectx.doctor", "check this installation and say how to mend it"),
+}
+
+# Print order; a bench is listed when its module is there.
+_BENCHES = ("loss", "rate", "bargein", "longcontext", "memory", "updates", "overhead", "load")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command line and returns its exit code; `argv` without the program's name, default `sys.argv`."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(words)
+    except (UsageError, BadInputError) as error:
+        print(f"voicectx: {error}", file=sys.stderr)
+        return _EXIT_USAGE
+    except VoiceContextError as error:
+        print(f"voicectx: {error}", file=sys.stderr)
+        return _EXIT_FAILED
+    except KeyboardInterrupt:
+        print("voicectx: interrupted", file=sys.stderr)
+        return _EXIT_INTERRUPTED
+
+
+def package_version() -> str:
+    """The installed distribution's version, or "unknown" when run from a bare source tree."""
+    try:
+        return version("pipecat-voicectx")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _dispatch(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="voicectx",
+        description="The voice-context layer for Pipecat.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="commands:\n" + "\n".join(f"  {name:<8}{text}" for name, (_, text) in _COMMANDS.items()),
+    )
+    parser.add_argument("--version", action="version", version=f"pipecat-voicectx {package_version()}")
+    parser.add_argument("command", metavar="COMMAND", choices=list(_COMMANDS))
+    command = parser.parse_args(words[:1]).command
+    rest = words[1:]
+    if command != "bench":
+        return _run_module(_COMMANDS[command][0], prog=f"voicectx {command}", words=rest)
+
+    parser = argparse.ArgumentParser(prog="voicectx bench", description="Measure against named baselines.")
+    available = bench_names()
+    parser.add_argument("name", metavar="NAME", choices=[*available, "all"], help=", ".join([*available, "all"]))
+    name = parser.parse_args(rest[:1]).name
+    if name != "all":
+        return _run_module(f"pipecat_voicectx.bench.{name}", prog=f"voicectx bench {name}", words=rest[1:])
+    worst = 0
+    for each in available:
+        print(f"== bench {each}", flush=True)
+        worst = max(worst, main(["bench", each, *rest[1:]]))
+    return worst
+
+
+def bench_names() -> list[str]:
+    """The benches that are there, in print order."""
+    import pipecat_voicectx.bench as package
+
+    found = {module.name for module in pkgutil.iter_modules(package.__path__)}
+    return [name for name in _BENCHES if name in found]
+
+
+def _run_module(module_name: str, *, prog: str, words: Sequence[str]) -> int:
+    module = _load(module_name)
+    parser = argparse.ArgumentParser(prog=prog, description=(module.__doc__ or "").strip().split("\n\n")[0])
+    module.add_arguments(parser)
+    return int(module.run(parser.parse_args(words)))
+
+
+def _load(module_name: str) -> ModuleType:
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and error.name.startswith("pipecat_voicectx"):
+            raise
+        raise UsageError(f"{error.name} is not installed; run: pip install 'pipecat-voicectx[demo]'") from error
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
