@@ -24,10 +24,12 @@ _EXIT_USAGE = 2
 _EXIT_INTERRUPTED = 130
 
 _COMMANDS: Mapping[str, tuple[str, str]] = {
-    "demo": ("pipecat_voicectx.demo.command", "play one recorded call against stock Pipecat and against ours"),
+    "demo": (
+        "pipecat_voicectx.commands.demo",
+        "play one recorded call against stock Pipecat and against ours",
+    ),
     "bench": ("", "measure against named baselines"),
-    "memory": ("pipecat_voicectx.memory_command", "inspect, export or erase what is remembered about a user"),
-    "doctor": ("pipecat_voicectx.doctor", "check this installation and say how to mend it"),
+    "doctor": ("pipecat_voicectx.commands.doctor", "check this installation and say how to mend it"),
 }
 
 # Print order; a bench is listed when its module is there.
@@ -74,7 +76,9 @@ def _dispatch(words: list[str]) -> int:
 
     parser = argparse.ArgumentParser(prog="voicectx bench", description="Measure against named baselines.")
     available = bench_names()
-    parser.add_argument("name", metavar="NAME", choices=[*available, "all"], help=", ".join([*available, "all"]))
+    parser.add_argument(
+        "name", metavar="NAME", choices=[*available, "all"], help=", ".join([*available, "all"])
+    )
     name = parser.parse_args(rest[:1]).name
     if name != "all":
         return _run_module(f"pipecat_voicectx.bench.{name}", prog=f"voicectx bench {name}", words=rest[1:])
@@ -106,7 +110,9 @@ def _load(module_name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name and error.name.startswith("pipecat_voicectx"):
             raise
-        raise UsageError(f"{error.name} is not installed; run: pip install 'pipecat-voicectx[demo]'") from error
+        raise UsageError(
+            f"{error.name} is not installed; run: pip install 'pipecat-voicectx[demo]'"
+        ) from error
 
 
 if __name__ == "__main__":

@@ -30,9 +30,10 @@ RANKS = {
     "testing": 7,
     "demo": 8,
     "bench": 9,
-    "cli": 10,
-    "__init__": 11,
-    "__main__": 11,
+    "commands": 10,
+    "cli": 11,
+    "__init__": 12,
+    "__main__": 12,
 }
 # Neighbours of one rank that are meant to know each other, and why.
 ALLOWED_PEERS = {
@@ -83,16 +84,22 @@ def test_cores_import_nothing_that_does_io_or_reads_a_clock(core: str) -> None:
     for path in sorted((PACKAGE / core).rglob("*.py")):
         for line, name in imports(path):
             top = name.split(".")[0]
-            assert top in PURE_IMPORTS or top == "pipecat_voicectx", f"{path.name}:{line}: a core imports {name}"
+            assert top in PURE_IMPORTS or top == "pipecat_voicectx", (
+                f"{path.name}:{line}: a core imports {name}"
+            )
 
 
 @pytest.mark.parametrize("core", CORES)
 def test_cores_open_no_files_and_have_no_coroutines(core: str) -> None:
     for path in sorted((PACKAGE / core).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            assert not isinstance(node, ast.AsyncFunctionDef), f"{path.name}:{node.lineno}: coroutine in a core"
+            assert not isinstance(node, ast.AsyncFunctionDef), (
+                f"{path.name}:{node.lineno}: coroutine in a core"
+            )
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                assert node.func.id not in {"open", "print", "input", "exec", "eval"}, f"{path.name}:{node.lineno}"
+                assert node.func.id not in {"open", "print", "input", "exec", "eval"}, (
+                    f"{path.name}:{node.lineno}"
+                )
 
 
 def test_every_stage_is_ranked() -> None:

@@ -1,0 +1,155 @@
+"""Checks this installation and says in plain words how to mend what is missing.
+
+Nothing is changed, nothing is downloaded, no service is called. Exit code 0 when everything the core needs is
+there (optional parts may be missing), 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+__all__ = ["Finding", "Verdict", "add_arguments", "findings", "run"]
+
+
+class Verdict(Enum):
+    """How a checked part stands."""
+
+    GOOD = "ok"
+    OPTIONAL = "--"
+    """Missing, and only an optional feature wants it."""
+    BAD = "!!"
+    """Missing or broken, and the core needs it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One line of the check-up."""
+
+    part: str
+    """What was looked at."""
+    verdict: Verdict
+    """How it stands."""
+    detail: str
+    """What was found and, unless all is well, the fix."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=7860,
+        help="the port your bot will listen on (default 7860, Pipecat's runner)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    worst_is_bad = False
+    for finding in findings(port=args.port):
+        print(f"{finding.verdict.value}  {finding.part:<22} {finding.detail}")
+        worst_is_bad |= finding.verdict is Verdict.BAD
+    return 1 if worst_is_bad else 0
+
+
+def findings(*, port: int) -> Iterator[Finding]:
+    """Every check, in print order."""
+    yield _python()
+    for name in ("pipecat-ai", "mem0ai", "qdrant-client", "fastembed", "openai", "numpy", "loguru"):
+        yield _distribution(name, missing=Verdict.BAD, fix="pip install pipecat-voicectx")
+    yield _distribution(
+        "aiortc", missing=Verdict.OPTIONAL, fix="WebRTC: pip install 'pipecat-voicectx[webrtc]'"
+    )
+    yield _distribution(
+        "daily-python", missing=Verdict.OPTIONAL, fix="Daily: pip install 'pipecat-voicectx[daily]'"
+    )
+    yield _distribution(
+        "espeakng-loader",
+        missing=Verdict.OPTIONAL,
+        fix="demo voice (GPL): pip install 'pipecat-voicectx[demo]'",
+    )
+    yield _distribution(
+        "faster-whisper", missing=Verdict.OPTIONAL, fix="local STT: pip install 'pipecat-voicectx[whisper]'"
+    )
+    yield _vad_model()
+    yield _embedder_model()
+    yield _key()
+    yield _port(port)
+    yield _disk()
+
+
+def _python() -> Finding:
+    found = ".".join(map(str, sys.version_info[:3]))
+    good = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    return Finding(
+        part="Python",
+        verdict=Verdict.GOOD if good else Verdict.BAD,
+        detail=found if good else f"{found}; needs 3.11, 3.12 or 3.13",
+    )
+
+
+def _distribution(name: str, *, missing: Verdict, fix: str) -> Finding:
+    try:
+        return Finding(part=name, verdict=Verdict.GOOD, detail=version(name))
+    except PackageNotFoundError:
+        return Finding(part=name, verdict=missing, detail=f"not installed; {fix}")
+
+
+def _vad_model() -> Finding:
+    if find_spec("onnxruntime") is None:
+        return Finding(
+            part="Silero VAD",
+            verdict=Verdict.OPTIONAL,
+            detail="onnxruntime is not installed; pip install 'pipecat-voicectx[webrtc]'",
+        )
+    return Finding(part="Silero VAD", verdict=Verdict.GOOD, detail="in pipecat-ai, runs on the CPU")
+
+
+def _embedder_model() -> Finding:
+    folder = Path(os.environ.get("FASTEMBED_CACHE_PATH") or Path(tempfile.gettempdir()) / "fastembed_cache")
+    models = sorted(folder.glob("models--*MiniLM*")) if folder.is_dir() else []
+    if models:
+        return Finding(part="embedder", verdict=Verdict.GOOD, detail=f"all-MiniLM-L6-v2 cached in {folder}")
+    return Finding(
+        part="embedder",
+        verdict=Verdict.OPTIONAL,
+        detail="all-MiniLM-L6-v2 is not cached; fetched at first use (90 MB), or give the embedder a model folder",
+    )
+
+
+def _key() -> Finding:
+    if os.environ.get("OPENAI_API_KEY"):
+        return Finding(part="OPENAI_API_KEY", verdict=Verdict.GOOD, detail="set; bots use hosted parts")
+    return Finding(
+        part="OPENAI_API_KEY", verdict=Verdict.OPTIONAL, detail="not set; bots use local and scripted parts"
+    )
+
+
+def _port(port: int) -> Finding:
+    part = f"port {port}"
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            detail = f"not free ({error.strerror}); stop the other program or give your bot --port"
+            return Finding(part=part, verdict=Verdict.OPTIONAL, detail=detail)
+    return Finding(part=part, verdict=Verdict.GOOD, detail="free")
+
+
+def _disk(usage: Callable[[str], object] = shutil.disk_usage) -> Finding:
+    # Chosen: a store of 10,000 pages takes about 50 MB; below 200 MB the next write may fail in mid-call.
+    needed_mb = 200
+    free_mb = int(getattr(usage(tempfile.gettempdir()), "free", 0)) // 2**20
+    if free_mb >= needed_mb:
+        return Finding(part="disk", verdict=Verdict.GOOD, detail=f"{free_mb} MB free for temporary files")
+    return Finding(part="disk", verdict=Verdict.BAD, detail=f"{free_mb} MB free; needs {needed_mb} MB")

@@ -1,0 +1,38 @@
+"""The command line: what a user sees before any work begins."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipecat_voicectx import cli
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["--help"])
+    assert stopped.value.code == 0
+    out = capsys.readouterr().out
+    for command in ("demo", "bench", "doctor"):
+        assert f"  {command} " in out
+
+
+def test_version_is_the_distribution_s(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    assert capsys.readouterr().out.strip() == f"pipecat-voicectx {cli.package_version()}"
+
+
+@pytest.mark.parametrize("words", [[], ["dance"], ["bench"], ["bench", "dance"], ["demo", "--dance"]])
+def test_bad_arguments_exit_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(words)
+    assert stopped.value.code == 2
+    assert "usage: voicectx" in capsys.readouterr().err
+
+
+def test_every_bench_and_command_states_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in [["demo"], ["doctor"], *(["bench", name] for name in cli.bench_names())]:
+        with pytest.raises(SystemExit) as stopped:
+            cli.main([*words, "--help"])
+        assert stopped.value.code == 0
+        assert capsys.readouterr().out.startswith(f"usage: voicectx {' '.join(words)}")
