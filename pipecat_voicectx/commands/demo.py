@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fast",
         action="store_true",
-        help="the same Opus packets, masks and jitter buffer in process on a virtual clock, instead of WebRTC in real time",
+        help="in process on a virtual clock, with the same Opus packets, masks and jitter buffer",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the numbers as JSON")
     parser.add_argument(
