@@ -1,0 +1,376 @@
+"""Text and audio of one synthesis unit on one time line: samples from the unit's first audio.
+
+An utterance is what Pipecat calls a TTS context. Three kinds of synthesizer fill it in differently:
+
+- with word times: a text is announced, then its words come with their start times, beside the audio;
+- request and response: a text is announced, then all its audio comes, then the text is confirmed;
+- streaming without word times: texts are announced and confirmed at once, their audio comes later in one stream.
+
+Which kind it is shows in the order of events, so nothing has to be configured. `pieces` gives the words with their
+places, and `spans` the texts with theirs, whichever kind it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from pipecat_voicectx.playback.alignment import (
+    SpeakingPace,
+    split_words,
+    text_ends,
+    text_weight,
+    word_ends,
+    word_weight,
+)
+from pipecat_voicectx.playback.voicing import VoicingTracker
+
+__all__ = ["Piece", "Placement", "Utterance"]
+
+# Word times further than this past the end of their audio are not on our time line (a provider that counts on over a
+# re-opened stream): then the audio is aligned instead. Chosen.
+_STRAY_MARK_SECS = 0.5
+
+
+class Placement(Enum):
+    """How a piece came to its place."""
+
+    WORD_TIME = "word_time"
+    """The synthesizer said when it is spoken."""
+    ALIGNED = "aligned"
+    """Estimated from the voice's energy and pace."""
+    UNPLACED = "unplaced"
+    """Not known: its audio is unfinished and nothing is known of the voice."""
+    UNSPOKEN = "unspoken"
+    """Shown, never spoken (a code block): it counts as perceived once everything before it was played."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A word, or a stretch of unspoken text, with its place in the utterance."""
+
+    text: str
+    """As it goes into the context."""
+    start_samples: int
+    """First sample."""
+    end_samples: int
+    """One past the last sample. Equal to the start for unspoken text."""
+    placement: Placement
+    """What the two rest on."""
+    lead: str
+    """What separates the text from the piece before it."""
+    segment: int
+    """Index of the text it is part of, in `Utterance.segments`."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Segment:
+    """A text given to the synthesizer, usually a sentence."""
+
+    segment_id: int | None
+    """Identity of the announcement, which words refer to. None for a text that was never announced."""
+    text: str
+    """As it goes into the context."""
+    start_samples: int
+    """Audio of the utterance when the text was announced."""
+    end_samples: int | None = None
+    """Audio when the text was confirmed, if its audio came in between; else None."""
+    spoken: bool = True
+    """False for text that is only shown."""
+    has_spacing: bool = False
+    """The text carries its own blanks: none is inserted between it and a neighbour that does too."""
+    words: list[tuple[str, float, bool]] = field(default_factory=list)
+    """(text, start in seconds from the first audio, has_spacing), where the synthesizer gave word times."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Utterance:
+    """One synthesis unit while it is made and after. See the module's text for the order of events."""
+
+    context_id: str | None
+    """Pipecat's name of it. Several utterances may share one after a stream was re-opened."""
+    voicing: VoicingTracker
+    """Its audio so far: voiced runs and length."""
+    in_context: bool = True
+    """Whether its text belongs into the conversation."""
+    interruptible: bool = True
+    """Whether the user's speech stops it."""
+    closed: bool = False
+    """Whether no more audio will come."""
+    segments: list[Segment] = field(default_factory=list)
+    """Texts in order."""
+    _streamed: bool | None = None
+    """Whether texts are confirmed before their audio comes. Decided by the first confirmed one."""
+
+    @property
+    def audio_samples(self) -> int:
+        """Length of the audio so far."""
+        return self.voicing.audio_samples
+
+    @property
+    def rate_hz(self) -> int:
+        """Sample rate of the audio."""
+        return self.voicing.rate_hz
+
+    @property
+    def text(self) -> str:
+        """Everything given to the synthesizer."""
+        return " ".join(segment.text for segment in self.segments)
+
+    def announce(self, segment_id: int | None, text: str, *, has_spacing: bool = False) -> None:
+        """A text is about to be synthesized."""
+        self.segments.append(
+            Segment(
+                segment_id=segment_id, text=text, start_samples=self.audio_samples, has_spacing=has_spacing
+            )
+        )
+
+    def show(self, text: str, *, has_spacing: bool = False) -> None:
+        """A text is shown but not spoken, at this place in the order of texts."""
+        self.segments.append(
+            Segment(
+                segment_id=None,
+                text=text,
+                start_samples=self.audio_samples,
+                spoken=False,
+                has_spacing=has_spacing,
+            )
+        )
+
+    def confirm(self, segment_id: int | None, text: str, *, has_spacing: bool = False) -> None:
+        """The synthesizer is done with a text, or (streaming) has taken it. An unannounced text is announced by this."""
+        segment = self._segment(segment_id)
+        if segment is None:
+            self.announce(segment_id, text, has_spacing=has_spacing)
+            return
+        segment.text = text
+        segment.has_spacing = has_spacing
+        if self._streamed is None:
+            self._streamed = self.audio_samples == segment.start_samples
+        if not self._streamed:
+            segment.end_samples = self.audio_samples
+
+    def mark_word(
+        self, segment_id: int | None, text: str, start_secs: float, *, has_spacing: bool = False
+    ) -> None:
+        """A word is spoken `start_secs` after the utterance's first audio."""
+        segment = self._segment(segment_id)
+        if segment is None:
+            self.announce(segment_id, "", has_spacing=has_spacing)
+            segment = self.segments[-1]
+        segment.words.append((text, start_secs, has_spacing))
+
+    def add_pcm(self, pcm: bytes) -> None:
+        """The next audio."""
+        self.voicing.add_pcm(pcm)
+
+    def close(self, pace: SpeakingPace) -> None:
+        """All audio is there. Teaches `pace` what this utterance says about the voice."""
+        if self.closed:
+            return
+        self.closed = True
+        self.voicing.finish()
+        spoken = [segment for segment in self.segments if segment.spoken]
+        if spoken and not any(segment.words or segment.end_samples is not None for segment in spoken):
+            voiced = self.voicing.voiced_between(0, self.audio_samples)
+            pace.add(
+                weight=sum(text_weight(segment.text) for segment in spoken),
+                voiced_secs=voiced / self.rate_hz,
+            )
+
+    def learn(self, segment_id: int | None, pace: SpeakingPace) -> None:
+        """Teaches `pace` the text just confirmed, if its audio is complete."""
+        segment = self._segment(segment_id)
+        if segment is not None and segment.end_samples is not None:
+            voiced = self.voicing.voiced_between(segment.start_samples, segment.end_samples)
+            pace.add(weight=text_weight(segment.text), voiced_secs=voiced / self.rate_hz)
+
+    def pieces(self, pace: SpeakingPace) -> list[Piece]:
+        """Every word and unspoken text in order, each with its place. Rests on what is known at this moment."""
+        if self._has_word_times:
+            return self._marked_pieces(pace)
+        return self._aligned_pieces(pace)
+
+    # Pieces from word times
+
+    @property
+    def _has_word_times(self) -> bool:
+        starts = [start for segment in self.segments for _, start, _ in segment.words]
+        if not starts:
+            return False
+        stray = max(starts) * self.rate_hz > self.audio_samples + _STRAY_MARK_SECS * self.rate_hz
+        return not (self.closed and stray)
+
+    def _marked_pieces(self, pace: SpeakingPace) -> list[Piece]:
+        starts = [round(start * self.rate_hz) for segment in self.segments for _, start, _ in segment.words]
+        pieces: list[Piece] = []
+        index = 0
+        position = 0
+        spaced_before = False
+        for number, segment in enumerate(self.segments):
+            if not segment.spoken:
+                pieces.append(_unspoken(segment, number, position, spaced_before))
+                spaced_before = segment.has_spacing
+                continue
+            for text, _, has_spacing in segment.words:
+                start = max(position, starts[index])
+                following = starts[index + 1] if index + 1 < len(starts) else None
+                end = self._marked_end(text, start, following, pace)
+                pieces.append(
+                    Piece(
+                        text=text,
+                        start_samples=start,
+                        end_samples=end,
+                        placement=Placement.WORD_TIME,
+                        lead="" if has_spacing and spaced_before else " ",
+                        segment=number,
+                    )
+                )
+                spaced_before = has_spacing
+                position = start
+                index += 1
+            pieces.extend(_unplaced(_rest_of(segment), number, self.audio_samples))
+        return pieces
+
+    def _marked_end(self, text: str, start: int, following: int | None, pace: SpeakingPace) -> int:
+        if following is None:
+            end = self.voicing.voiced_end_samples
+            if not self.closed and pace.secs_per_weight is not None:
+                end = min(end, start + round(word_weight(text) * pace.secs_per_weight * self.rate_hz))
+        else:
+            end = following
+        # The pause after a word is not part of it.
+        for run_start, run_end in self.voicing.runs:
+            if run_start >= end:
+                break
+            if start < run_end < end:
+                end = run_end
+                break
+        return max(end, start + 1)
+
+    # Pieces from energy and pace
+
+    def _aligned_pieces(self, pace: SpeakingPace) -> list[Piece]:
+        pieces: list[Piece] = []
+        position = 0
+        spaced_before = False
+        all_bounds = self._segment_bounds(pace)
+        for number, (segment, bounds) in enumerate(zip(self.segments, all_bounds, strict=True)):
+            if not segment.spoken:
+                pieces.append(_unspoken(segment, number, position, spaced_before))
+                spaced_before = segment.has_spacing
+                continue
+            words = _with_leads(segment, spaced_before)
+            spaced_before = segment.has_spacing
+            if bounds is None:
+                pieces.extend(_unplaced(words, number, self.audio_samples))
+                continue
+            start, voiced = bounds
+            ends = word_ends([word for _, word in words], start, voiced, self.voicing)
+            for (lead, word), end in zip(words, ends, strict=True):
+                pieces.append(
+                    Piece(
+                        text=word,
+                        start_samples=min(position, end),
+                        end_samples=end,
+                        placement=Placement.ALIGNED,
+                        lead=lead,
+                        segment=number,
+                    )
+                )
+                position = end
+        return pieces
+
+    def _segment_bounds(self, pace: SpeakingPace) -> list[tuple[int, float] | None]:
+        """For each segment its start and its voiced samples; None where that is not known."""
+        if any(segment.end_samples is not None for segment in self.segments):
+            return [self._confirmed_bounds(segment, pace) for segment in self.segments]
+        spoken = [segment for segment in self.segments if segment.spoken]
+        ends = iter(
+            text_ends(
+                [text_weight(segment.text) for segment in spoken],
+                self.voicing,
+                pace=pace.secs_per_weight,
+                closed=self.closed,
+            )
+        )
+        bounds: list[tuple[int, float] | None] = []
+        position: int | None = 0
+        for segment in self.segments:
+            if not segment.spoken:
+                bounds.append((position or 0, 0.0))
+                continue
+            end = next(ends)
+            if position is None:
+                bounds.append(None)
+            elif end is None:
+                bounds.append(self._open_bounds(segment, position, pace))
+            else:
+                bounds.append((position, float(self.voicing.voiced_between(position, end))))
+            position = end
+        return bounds
+
+    def _confirmed_bounds(self, segment: Segment, pace: SpeakingPace) -> tuple[int, float] | None:
+        if segment.end_samples is None:
+            return self._open_bounds(segment, segment.start_samples, pace)
+        voiced = self.voicing.voiced_between(segment.start_samples, segment.end_samples)
+        return segment.start_samples, float(voiced)
+
+    def _open_bounds(self, segment: Segment, start: int, pace: SpeakingPace) -> tuple[int, float] | None:
+        if pace.secs_per_weight is None or self.audio_samples <= start:
+            return None
+        return start, text_weight(segment.text) * pace.secs_per_weight * self.rate_hz
+
+    def _segment(self, segment_id: int | None) -> Segment | None:
+        if segment_id is None:
+            return next((segment for segment in reversed(self.segments) if segment.spoken), None)
+        return next((segment for segment in self.segments if segment.segment_id == segment_id), None)
+
+
+def _with_leads(segment: Segment, spaced_before: bool) -> list[tuple[str, str]]:
+    """(lead, word) of a text's units; the first lead is a blank unless both neighbours carry their own."""
+    words: list[tuple[str, str]] = []
+    position = 0
+    for word in split_words(segment.text):
+        start = segment.text.index(word, position)
+        lead = segment.text[position:start]
+        if not words and not (segment.has_spacing and spaced_before):
+            lead = " "
+        words.append((lead, word))
+        position = start + len(word)
+    return words
+
+
+def _unspoken(segment: Segment, number: int, position: int, spaced_before: bool) -> Piece:
+    return Piece(
+        text=segment.text,
+        start_samples=position,
+        end_samples=position,
+        placement=Placement.UNSPOKEN,
+        lead="" if segment.has_spacing and spaced_before else " ",
+        segment=number,
+    )
+
+
+def _unplaced(words: list[tuple[str, str]], number: int, position: int) -> list[Piece]:
+    return [
+        Piece(
+            text=word,
+            start_samples=position,
+            end_samples=position,
+            placement=Placement.UNPLACED,
+            lead=lead,
+            segment=number,
+        )
+        for lead, word in words
+    ]
+
+
+def _rest_of(segment: Segment) -> list[tuple[str, str]]:
+    """(lead, word) of a segment's text beyond the words that have word times."""
+    timed = sum(len("".join(text.split())) for text, _, _ in segment.words)
+    for index, char in enumerate(segment.text):
+        if timed == 0:
+            return [(" ", word) for word in segment.text[index:].split()]
+        timed -= not char.isspace()
+    return []

@@ -1,0 +1,98 @@
+"""Where a stretch of synthesized speech is voiced and where it pauses.
+
+Audio comes in pieces of any length. It is cut into 10 ms blocks; a block is voiced when its level is within 40 dB
+of the loudest block so far. Voiced blocks less than `pause_secs` apart form one run. The result is a list of runs
+in samples from the first sample of the utterance; what lies between two runs is a pause.
+
+Known limits: a loud click early on raises the floor for what follows, and a run's edges are exact to 10 ms. Text is
+aligned to words a quarter of a second long with it, so neither matters there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+# Levels of speech synthesizers: their "silence" is digital zero or dither around 1-3 of 32768, quiet fricatives sit
+# some 35 dB below the loudest vowel. 40 dB separates the two. Chosen; checked on eSpeak NG and Piper output.
+_VOICED_BELOW_PEAK_RATIO = 0.01
+# Never call dither voiced, however quiet the voice: about -70 dBFS.
+_FLOOR_LEVEL = 10.0
+# Blocks an utterance may hold before old ones are dropped: ten minutes of speech in one piece.
+_MAX_RUNS = 2000
+
+
+@dataclass(slots=True)
+class VoicingTracker:
+    """Accumulates PCM of one utterance and tells its voiced runs."""
+
+    rate_hz: int
+    """Sample rate of the PCM, mono, signed 16 bit."""
+    pause_secs: float = 0.15
+    """Shortest silence that separates two runs; word-internal closures last up to about 0.1 s."""
+    audio_samples: int = 0
+    """Samples added so far."""
+    runs: list[tuple[int, int]] = field(default_factory=list)
+    """Voiced runs, in samples, in order, half open."""
+    _peak_level: float = 0.0
+    _rest: bytes = b""
+
+    @property
+    def voiced_end_samples(self) -> int:
+        """End of the last voiced run; 0 while nothing was voiced."""
+        return self.runs[-1][1] if self.runs else 0
+
+    def add_pcm(self, pcm: bytes) -> None:
+        """Adds the next piece of audio. An odd last byte is dropped."""
+        pcm = pcm[: len(pcm) & ~1]
+        self.audio_samples += len(pcm) // 2
+        block = max(1, self.rate_hz // 100)
+        data = self._rest + pcm
+        whole = len(data) // (2 * block) * (2 * block)
+        self._rest = data[whole:]
+        if whole:
+            first = self.audio_samples - len(self._rest) // 2 - whole // 2
+            self._add_blocks(np.frombuffer(data[:whole], np.int16).reshape(-1, block), first, block)
+
+    def finish(self) -> None:
+        """Accounts for a last incomplete block. Call once when the utterance is complete."""
+        if self._rest:
+            samples = np.frombuffer(self._rest, np.int16).reshape(1, -1)
+            first = self.audio_samples - samples.shape[1]
+            self._rest = b""
+            self._add_blocks(samples, first, samples.shape[1])
+
+    def voiced_between(self, start_samples: int, end_samples: int) -> int:
+        """Voiced samples in [start, end), pauses left out."""
+        return sum(max(0, min(end, end_samples) - max(start, start_samples)) for start, end in self.runs)
+
+    def at_voiced(self, start_samples: int, voiced_samples: float) -> int:
+        """The position at which `voiced_samples` were voiced since `start_samples`; past all audio if more than that."""
+        left = voiced_samples
+        position = start_samples
+        for start, end in self.runs:
+            if end <= start_samples:
+                continue
+            position = max(start, start_samples)
+            if end - position >= left:
+                return int(position + left)
+            left -= end - position
+            position = end
+        return int(position + left)
+
+    def _add_blocks(
+        self, blocks: np.ndarray[tuple[int, int], np.dtype[np.int16]], first: int, block: int
+    ) -> None:
+        levels = np.abs(blocks.astype(np.float32)).mean(axis=1)
+        self._peak_level = max(self._peak_level, float(levels.max()))
+        floor = max(_FLOOR_LEVEL, self._peak_level * _VOICED_BELOW_PEAK_RATIO)
+        pause_samples = self.pause_secs * self.rate_hz
+        for index in np.flatnonzero(levels >= floor).tolist():
+            start, end = first + index * block, first + (index + 1) * block
+            if self.runs and start - self.runs[-1][1] < pause_samples:
+                self.runs[-1] = (self.runs[-1][0], end)
+            elif len(self.runs) < _MAX_RUNS:
+                self.runs.append((start, end))
+            else:
+                self.runs[-1] = (self.runs[-1][0], end)
