@@ -1,0 +1,71 @@
+"""What is done to text before it is embedded, summarized or searched for who said it.
+
+Names, roles and dates are stripped from the embedded text and from the query alike: they say who and when, which
+the page's own fields and the lexical features know better, and they drag every sentence of one person together in
+embedding space. Stripping one side only loses 20 points of recall (measured on LoCoMo, first half).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+__all__ = ["clean_disfluencies", "is_question", "sentences", "strip_for_embedding"]
+
+_MONTH = "(?:january|february|march|april|may|june|july|august|september|october|november|december)"
+_DATE = re.compile(
+    rf"\b(?:\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}(?:,?\s+\d{{4}})?"
+    rf"|{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?"
+    rf"|{_MONTH},?\s+\d{{4}}|(?:19|20)\d\d|\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d{{2,4}})\b",
+    re.IGNORECASE,
+)
+_ROLE = re.compile(r"^\s*(?:user|assistant|bot|agent|caller|system|ai)\s*:\s*", re.IGNORECASE)
+_BLANKS = re.compile(r"\s+")
+# all-MiniLM-L6-v2 reads 256 word pieces; more characters than this cannot count and only cost time.
+_MAX_EMBEDDED_CHARS = 2_000
+
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
+_QUESTION_START = re.compile(
+    r"^(?:who|what|when|where|why|how|which|whose|do|does|did|is|are|was|were|can|could|will|would|should|have|has)\b",
+    re.IGNORECASE,
+)
+_FILLER = re.compile(r"\b(?:u+h+m*|u+m+|e+r+m*|h+m+|mm+|ah+|you know|i mean|sort of|kind of)\b[,.]?\s*", re.IGNORECASE)
+_REPEATED_WORD = re.compile(r"\b([\w']+)(?:[,\s]+\1\b)+", re.IGNORECASE)
+
+
+@lru_cache(maxsize=64)
+def _names_pattern(names: frozenset[str]) -> re.Pattern[str] | None:
+    alternatives = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if name.strip())
+    return re.compile(rf"\b(?:{alternatives})(?:['’]s)?\b", re.IGNORECASE) if alternatives else None
+
+
+def strip_for_embedding(text: str, *, names: Iterable[str] = ()) -> str:
+    """`text` without a role prefix, dates and the given names; cut to what an embedder reads.
+
+    Returns the text unstripped when nothing would be left of it.
+    """
+    text = text[:_MAX_EMBEDDED_CHARS]
+    stripped = _DATE.sub(" ", _ROLE.sub("", text))
+    pattern = _names_pattern(frozenset(names))
+    if pattern is not None:
+        stripped = pattern.sub(" ", stripped)
+    return _BLANKS.sub(" ", stripped).strip(" ,") or _BLANKS.sub(" ", text).strip()
+
+
+def sentences(text: str) -> list[str]:
+    """`text` at its sentence ends; one element when it has none."""
+    return [part.strip() for part in _SENTENCE_END.split(text) if part and part.strip()]
+
+
+def is_question(text: str) -> bool:
+    """Whether the text asks something: a question mark anywhere, or a last sentence that starts like one."""
+    if "?" in text or "？" in text:
+        return True
+    parts = sentences(text)
+    return bool(parts) and _QUESTION_START.match(parts[-1]) is not None
+
+
+def clean_disfluencies(text: str) -> str:
+    """Fillers and stuttered repetitions removed, for memory only: a prompt always shows what was really said."""
+    return _BLANKS.sub(" ", _REPEATED_WORD.sub(r"\1", _FILLER.sub("", text))).strip(" ,")
