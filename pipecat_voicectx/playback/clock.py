@@ -27,7 +27,7 @@ from enum import Enum
 
 from pipecat_voicectx.errors import UsageError
 
-__all__ = ["AckVerdict", "PlayoutAck", "PlayoutClock", "PlayoutClockConfig", "Playhead", "SentAudio"]
+__all__ = ["AckVerdict", "Playhead", "PlayoutAck", "PlayoutClock", "PlayoutClockConfig", "SentAudio"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ class PlayoutClock:
     _newest_samples: float = -1.0
     """Position of the newest acknowledgement taken, heard or not."""
     _earlier: dict[int, int] = field(default_factory=dict)
-    """Samples played of utterances on tracks that ended."""
+    """Samples played of utterances on tracks that ended, or too old for the log."""
 
     def start_epoch(self, epoch: int, now_secs: float) -> None:
         """A new track. What was heard of the old one is frozen; its acknowledgements no longer count."""
@@ -159,7 +159,11 @@ class PlayoutClock:
             return
         self._sent.append(sent)
         while len(self._sent) > self.config.log_size:
-            self._sent.popleft()
+            old = self._sent.popleft()
+            if old.utterance is not None:
+                self._earlier[old.utterance] = max(
+                    old.utterance_end_samples, self._earlier.get(old.utterance, 0)
+                )
 
     def add_ack(self, ack: PlayoutAck) -> AckVerdict:
         """Takes or refuses an acknowledgement."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["BoundaryEvidence", "HeardTurn"]
+__all__ = ["CUT_OFF_NOTE", "BoundaryEvidence", "HeardTurn", "strip_cut_off_note", "with_cut_off_note"]
 
 
 class BoundaryEvidence(Enum):
@@ -43,3 +43,17 @@ class HeardTurn:
     """Monotonic time at which the turn's first audio was played (first text, if none was)."""
     ended_secs: float
     """Monotonic time of the boundary: the onset of the user's speech, or the end of playback."""
+
+
+CUT_OFF_NOTE = "[cut off here by the user]"
+"""What the model reads after an answer that was interrupted. Not heard by anybody: metrics strip it."""
+
+
+def with_cut_off_note(text: str, note: str = CUT_OFF_NOTE) -> str:
+    """`text` with the note after it; unchanged when either is empty."""
+    return f"{text} {note}" if text and note else text
+
+
+def strip_cut_off_note(text: str, note: str = CUT_OFF_NOTE) -> str:
+    """`text` without a trailing note."""
+    return text.removesuffix(note).rstrip() if note and text.endswith(note) else text

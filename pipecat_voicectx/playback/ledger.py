@@ -155,9 +155,11 @@ class LedgerEntry:
     """When its first audio was written."""
 
     @property
-    def interruptible(self) -> bool:
-        """Whether every utterance may be stopped by the user's speech."""
-        return all(utterance.interruptible for utterance in self.utterances.values())
+    def unstoppable(self) -> bool:
+        """Whether the user's speech stops none of its utterances."""
+        return bool(self.utterances) and not any(
+            utterance.interruptible for utterance in self.utterances.values()
+        )
 
     @property
     def audio_samples(self) -> int:

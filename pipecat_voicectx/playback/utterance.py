@@ -138,7 +138,7 @@ class Utterance:
         )
 
     def confirm(self, segment_id: int | None, text: str, *, has_spacing: bool = False) -> None:
-        """The synthesizer is done with a text, or (streaming) has taken it. An unannounced text is announced by this."""
+        """The synthesizer is done with a text, or (streaming) has taken it. Announces the text if nobody did."""
         segment = self._segment(segment_id)
         if segment is None:
             self.announce(segment_id, text, has_spacing=has_spacing)

@@ -68,7 +68,7 @@ class VoicingTracker:
         return sum(max(0, min(end, end_samples) - max(start, start_samples)) for start, end in self.runs)
 
     def at_voiced(self, start_samples: int, voiced_samples: float) -> int:
-        """The position at which `voiced_samples` were voiced since `start_samples`; past all audio if more than that."""
+        """Where `voiced_samples` have been voiced since `start_samples`; past all audio if it is not that much."""
         left = voiced_samples
         position = start_samples
         for start, end in self.runs:

@@ -1,0 +1,422 @@
+"""Decides what of each bot turn goes into the conversation, and corrects it when more is known.
+
+A turn's text is committed once, as an assistant message: when its answer ends (everything, since the rest is about to
+be played), when a tool call follows it, or when the user interrupts (what was heard). Afterwards it may be amended:
+an interruption during the last written audio shortens a message that was committed whole, and acknowledgements that
+arrive later move the boundary of an interrupted one. Both go through `AmendText`.
+
+The boundary of an interruption lies at the onset of the user's speech, not at its detection: the bot talks on for
+the detector's start time, and the user hears that without listening. A speech that started and ended without an
+interruption (a backchannel) moves nothing.
+
+The settler is fed with what happens and returns what to do, in order. It keeps one record per message; records of
+turns that have left the ledger go with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundary, semantic_boundary
+from pipecat_voicectx.playback.clock import Playhead, PlayoutClock
+from pipecat_voicectx.playback.heard import BoundaryEvidence, HeardTurn
+from pipecat_voicectx.playback.ledger import LedgerEntry, TurnEvent, TurnLedger, TurnState
+
+__all__ = [
+    "AmendText",
+    "CommitText",
+    "CutReason",
+    "RevokeAudio",
+    "Settled",
+    "SettlementConfig",
+    "SettlementEvent",
+    "TurnSettler",
+]
+
+
+class CutReason(Enum):
+    """Why a turn ended before its last word."""
+
+    INTERRUPTION = "interruption"
+    """The user's speech, push-to-talk or an interruption by the application."""
+    ENDED = "ended"
+    """The call ended."""
+    RECONNECT = "reconnect"
+    """The client went away and came back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitText:
+    """Put this text into the conversation as (part of) the assistant message now being made."""
+
+    message: int
+    """Number of the message, for later amendments."""
+    text: str
+    interrupted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmendText:
+    """Change a committed message. An empty text removes it."""
+
+    message: int
+    text: str
+    interrupted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A turn reached its end, or a settled one was corrected."""
+
+    turn: HeardTurn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevokeAudio:
+    """Audio beyond a track position no longer counts; a client that has it buffered should drop it."""
+
+    turn_id: int
+    after_samples: int
+    """Track position."""
+    reason: CutReason
+
+
+SettlementEvent: TypeAlias = CommitText | AmendText | Settled | RevokeAudio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettlementConfig:
+    """Times of the settler."""
+
+    amend_secs: float = 1.5
+    """How long after an interruption acknowledgements may still move its boundary. The next answer is requested
+    about a second after the user stopped speaking; later changes would be seen by nobody."""
+    speech_gap_secs: float = 1.5
+    """An interruption this long after the user's speech stopped still belongs to it (transcription takes time)."""
+    max_onset_secs: float = 5.0
+    """An onset further back than this is not the interruption's: the user talked along for a while first."""
+    ack_grace_secs: float = 1.0
+    """How long the end of a turn waits for the client to acknowledge it, before the write clock decides."""
+
+    def __post_init__(self) -> None:
+        for name in ("amend_secs", "speech_gap_secs", "max_onset_secs", "ack_grace_secs"):
+            if not 0 <= getattr(self, name) <= 60:
+                raise UsageError(f"{name} must lie in 0..60 seconds")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Message:
+    """One assistant message and the turns whose text it holds."""
+
+    number: int
+    turn_ids: tuple[int, ...]
+    text: str
+    cut_secs: float | None = None
+    """The boundary in time; None while it was not interrupted."""
+    cut_at_secs: float = 0.0
+    """When the interruption came."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TurnSettler:
+    """See the module's text."""
+
+    ledger: TurnLedger
+    clock: PlayoutClock
+    config: SettlementConfig = field(default_factory=SettlementConfig)
+    fallbacks: int = 0
+    """Turns whose unfinished text had to be dropped."""
+    _messages: list[_Message] = field(default_factory=list)
+    _next_message: int = 1
+    _settled: dict[int, HeardTurn] = field(default_factory=dict)
+    _speech_onset_secs: float | None = None
+    _speech_stopped_secs: float | None = None
+
+    # The user's speech
+
+    def speech_started(self, onset_secs: float) -> None:
+        """The user began to speak at `onset_secs` (detection minus the detector's start time)."""
+        self._speech_onset_secs = onset_secs
+        self._speech_stopped_secs = None
+
+    def speech_stopped(self, now_secs: float) -> None:
+        """The user fell silent."""
+        self._speech_stopped_secs = now_secs
+
+    def onset_secs(self, now_secs: float) -> float:
+        """Where the boundary of an interruption at `now_secs` lies in time."""
+        onset = self._speech_onset_secs
+        if onset is None or not 0 <= now_secs - onset <= self.config.max_onset_secs:
+            return now_secs
+        stopped = self._speech_stopped_secs
+        if stopped is not None and now_secs - stopped > self.config.speech_gap_secs:
+            return now_secs
+        return onset
+
+    # Commits
+
+    def uncommitted(self) -> list[LedgerEntry]:
+        """Turns whose text is in no message yet, oldest first."""
+        taken = {turn_id for message in self._messages for turn_id in message.turn_ids}
+        return [
+            entry
+            for entry in self.ledger.turns
+            if entry.turn_id not in taken and entry.state is not TurnState.REVOKED
+        ]
+
+    def answer_ended(self) -> list[SettlementEvent]:
+        """The answer's end reached the place of commits: all of its text goes into the conversation."""
+        closed = [entry for entry in self.uncommitted() if entry.closed]
+        return self._commit_whole(closed[:1])
+
+    def tool_called(self) -> list[SettlementEvent]:
+        """A tool call reached the place of commits: the text before it must be in the conversation first."""
+        return self._commit_whole(self.uncommitted()[:1])
+
+    def cut(
+        self, now_secs: float, reason: CutReason, *, turn_ids: Sequence[int] | None = None
+    ) -> list[SettlementEvent]:
+        """The bot was stopped. Settles every turn that was not heard to its end by the onset of the user's speech.
+
+        Args:
+            now_secs: When.
+            reason: Why.
+            turn_ids: The turns that were stopped; None for all.
+        """
+        onset = self.onset_secs(now_secs) if reason is CutReason.INTERRUPTION else now_secs
+        playhead = self.clock.playhead(onset)
+        concerned = [entry for entry in self.ledger.turns if turn_ids is None or entry.turn_id in turn_ids]
+        # What the user cannot stop plays on, but the message being made ends here all the same.
+        unstoppable = [entry for entry in self.uncommitted() if entry in concerned and entry.unstoppable]
+        events = self._commit_whole(unstoppable)
+        stopped = [
+            entry for entry in concerned if not entry.unstoppable and self._is_cut(entry, playhead, onset)
+        ]
+        fresh = [entry for entry in stopped if entry in self.uncommitted()]
+        for message in self._messages:
+            if message.cut_secs is None and any(entry.turn_id in message.turn_ids for entry in stopped):
+                message.cut_secs, message.cut_at_secs = onset, now_secs
+                events += self._refresh(message, playhead)
+        if fresh:
+            events += self._commit_cut(fresh, playhead, onset, now_secs)
+        for entry in stopped:
+            if self.ledger.can_apply(entry, TurnEvent.REVOKED):
+                self.ledger.apply(entry, TurnEvent.REVOKED)
+                events.append(self._settle(entry, playhead, onset))
+        if stopped and reason is not CutReason.ENDED:
+            events.append(
+                RevokeAudio(
+                    turn_id=stopped[0].turn_id, after_samples=round(playhead.position_samples), reason=reason
+                )
+            )
+        self._forget_old()
+        return events
+
+    def update(self, now_secs: float) -> list[SettlementEvent]:
+        """More is known (an acknowledgement, time): amends boundaries and completes turns."""
+        events: list[SettlementEvent] = []
+        for message in self._messages:
+            if message.cut_secs is not None and now_secs <= message.cut_at_secs + self.config.amend_secs:
+                events += self._refresh(message, self.clock.playhead(message.cut_secs))
+        live = [
+            entry for entry in self.ledger.turns if entry.state not in (TurnState.COMPLETE, TurnState.REVOKED)
+        ]
+        if live:
+            playhead = self.clock.playhead(now_secs)
+            for entry in live:
+                events += self._progress(entry, playhead, now_secs)
+        return events
+
+    def next_deadline(self) -> float | None:
+        """When `update` should be called although nothing happens; None when nothing is pending."""
+        deadlines = [
+            self._end_secs(entry)
+            for entry in self.ledger.turns
+            if entry.state in (TurnState.SENT, TurnState.PLAYING) and self._is_written(entry)
+        ]
+        return min(deadlines) if deadlines else None
+
+    # Boundaries
+
+    def physical_boundary(self, turn_id: int, now_secs: float) -> PhysicalBoundary | None:
+        """How much of a turn was played by `now_secs` (by its cut, if it was cut)."""
+        entry = next((entry for entry in self.ledger.turns if entry.turn_id == turn_id), None)
+        if entry is None:
+            return None
+        settled = self._settled.get(turn_id)
+        if settled is not None:
+            return PhysicalBoundary(
+                turn_id=turn_id,
+                played_samples=settled.played_samples,
+                sample_rate_hz=settled.sample_rate_hz,
+                estimated=settled.estimated,
+            )
+        playhead = self.clock.playhead(now_secs)
+        return PhysicalBoundary(
+            turn_id=turn_id,
+            played_samples=self.ledger.played_samples(entry, self._played(entry, playhead)),
+            sample_rate_hz=entry.rate_hz,
+            estimated=playhead.estimated,
+        )
+
+    def semantic_boundary(self, turn_id: int, now_secs: float) -> SemanticBoundary | None:
+        """The last sentence of a turn that was played whole, by word times; None when there is none."""
+        physical = self.physical_boundary(turn_id, now_secs)
+        entry = next((entry for entry in self.ledger.turns if entry.turn_id == turn_id), None)
+        if physical is None or entry is None:
+            return None
+        return semantic_boundary(
+            self.ledger.spans(entry), physical, epsilon_secs=self.ledger.config.epsilon_secs
+        )
+
+    # Inside
+
+    def _commit_whole(self, entries: list[LedgerEntry]) -> list[SettlementEvent]:
+        events: list[SettlementEvent] = []
+        for entry in entries:
+            text = self.ledger.cut(entry, self._everything(entry)).heard_text
+            message = self._add_message((entry.turn_id,), text)
+            if text:
+                events.append(CommitText(message=message.number, text=text, interrupted=False))
+            if not entry.audio_samples and self.ledger.can_apply(entry, TurnEvent.FINISHED):
+                self.ledger.apply(entry, TurnEvent.FINISHED)
+                events.append(self._settle(entry, self.clock.playhead(entry.opened_secs), entry.opened_secs))
+        self._forget_old()
+        return events
+
+    def _commit_cut(
+        self, entries: list[LedgerEntry], playhead: Playhead, onset: float, now_secs: float
+    ) -> list[SettlementEvent]:
+        text = self._text_of(entries, playhead)
+        message = self._add_message(tuple(entry.turn_id for entry in entries), text)
+        message.cut_secs, message.cut_at_secs = onset, now_secs
+        return [CommitText(message=message.number, text=text, interrupted=True)] if text else []
+
+    def _add_message(self, turn_ids: tuple[int, ...], text: str) -> _Message:
+        message = _Message(number=self._next_message, turn_ids=turn_ids, text=text)
+        self._next_message += 1
+        self._messages.append(message)
+        return message
+
+    def _refresh(self, message: _Message, playhead: Playhead) -> list[SettlementEvent]:
+        entries = [entry for entry in self.ledger.turns if entry.turn_id in message.turn_ids]
+        text = self._text_of(entries, playhead)
+        events: list[SettlementEvent] = []
+        if text != message.text:
+            message.text = text
+            events.append(AmendText(message=message.number, text=text, interrupted=True))
+        for entry in entries:
+            before = self._settled.get(entry.turn_id)
+            if before is not None and entry.state is TurnState.REVOKED and message.cut_secs is not None:
+                settled = self._settle(entry, playhead, message.cut_secs)
+                if (settled.turn.heard_text, settled.turn.evidence) != (before.heard_text, before.evidence):
+                    events.append(settled)
+        return events
+
+    def _text_of(self, entries: list[LedgerEntry], playhead: Playhead) -> str:
+        texts = [self.ledger.cut(entry, self._played(entry, playhead)).heard_text for entry in entries]
+        return " ".join(text for text in texts if text)
+
+    def _progress(self, entry: LedgerEntry, playhead: Playhead, now_secs: float) -> list[SettlementEvent]:
+        played = self._played(entry, playhead)
+        if entry.state is TurnState.SENT and any(played.values()):
+            self.ledger.apply(entry, TurnEvent.HEARD)
+        if not self._is_written(entry) or not entry.audio_samples:
+            return []
+        acked = not playhead.estimated and self._all_played(entry, played)
+        # Half a millisecond of slack: a timer armed for a deadline must find it reached.
+        if not acked and now_secs < self._end_secs(entry) - 0.0005:
+            return []
+        self.ledger.apply(entry, TurnEvent.FINISHED)
+        end_secs = min(now_secs, self._end_secs(entry)) if acked else now_secs
+        return [self._settle(entry, playhead, end_secs)]
+
+    def _settle(self, entry: LedgerEntry, playhead: Playhead, end_secs: float) -> Settled:
+        complete = entry.state is TurnState.COMPLETE
+        played = self._everything(entry) if complete else self._played(entry, playhead)
+        cut = self.ledger.cut(entry, played)
+        if cut.fallback and entry.turn_id not in self._settled:
+            self.fallbacks += 1
+        written = entry.first_written_secs
+        turn = HeardTurn(
+            turn_id=entry.turn_id,
+            heard_text=cut.heard_text,
+            unheard_text=cut.unheard_text,
+            interrupted=not complete,
+            evidence=cut.evidence,
+            estimated=playhead.estimated or (not complete and cut.evidence is not BoundaryEvidence.WORD),
+            played_samples=self.ledger.played_samples(entry, played),
+            sample_rate_hz=entry.rate_hz,
+            started_secs=entry.opened_secs if written is None else written + self.clock.delay_secs,
+            ended_secs=end_secs,
+        )
+        self._settled[entry.turn_id] = turn
+        return Settled(turn=turn)
+
+    def _played(self, entry: LedgerEntry, playhead: Playhead) -> dict[int, int]:
+        """Samples played of each utterance, at the utterance's rate."""
+        return {
+            number: min(
+                utterance.audio_samples,
+                playhead.utterances.get(number, 0) * utterance.rate_hz // max(1, self.clock.rate_hz),
+            )
+            for number, utterance in entry.utterances.items()
+        }
+
+    @staticmethod
+    def _everything(entry: LedgerEntry) -> dict[int, int]:
+        return {number: utterance.audio_samples for number, utterance in entry.utterances.items()}
+
+    def _is_cut(self, entry: LedgerEntry, playhead: Playhead, onset: float) -> bool:
+        if entry.state is TurnState.REVOKED:
+            return False
+        settled = self._settled.get(entry.turn_id)
+        if entry.state is TurnState.COMPLETE and (settled is None or settled.ended_secs <= onset):
+            return False
+        return not (entry.closed and self._all_played(entry, self._played(entry, playhead)))
+
+    @staticmethod
+    def _all_played(entry: LedgerEntry, played: dict[int, int]) -> bool:
+        # The last word counts from its half on; ten milliseconds of its tail say nothing.
+        slack = entry.rate_hz // 100
+        return all(
+            utterance.closed and played[number] >= utterance.audio_samples - slack
+            for number, utterance in entry.utterances.items()
+        )
+
+    def _is_written(self, entry: LedgerEntry) -> bool:
+        """Whether the whole turn was written to the transport."""
+        if not entry.closed or not all(utterance.closed for utterance in entry.utterances.values()):
+            return False
+        last = self._last_voiced(entry)
+        return last is None or self.clock.position_of(last[0], last[1]) is not None
+
+    def _last_voiced(self, entry: LedgerEntry) -> tuple[int, int] | None:
+        """(utterance, samples at the track's rate) of the turn's last sound; None if it has no audio."""
+        for number, utterance in reversed(entry.utterances.items()):
+            if utterance.audio_samples:
+                # A chunk may be missing at the end where the transport cut or resampled; 50 ms decide nothing.
+                samples = max(1, utterance.audio_samples - utterance.rate_hz // 20)
+                return number, samples * self.clock.rate_hz // utterance.rate_hz
+        return None
+
+    def _end_secs(self, entry: LedgerEntry) -> float:
+        """When the turn's end is heard at the latest, by the write clock and the grace for acknowledgements."""
+        last = self._last_voiced(entry)
+        position = None if last is None else self.clock.position_of(*last)
+        if position is None:
+            return entry.opened_secs
+        grace = self.config.ack_grace_secs if self.clock.has_acks else 0.0
+        return self.clock.heard_at_secs(position) + grace
+
+    def _forget_old(self) -> None:
+        kept = {entry.turn_id for entry in self.ledger.turns}
+        self._messages = [message for message in self._messages if kept.intersection(message.turn_ids)]
+        self._settled = {turn_id: turn for turn_id, turn in self._settled.items() if turn_id in kept}
+        numbers = [number for entry in self.ledger.turns for number in entry.utterances]
+        if numbers:
+            self.clock.forget_utterances(min(numbers))
