@@ -1,0 +1,118 @@
+"""A travel assistant on the phone, over WebRTC, with or without pipecat-voicectx.
+
+    python bots/local_bot.py              then open http://localhost:7860 and talk
+    VOICECTX_DEMO_PLUGIN=0 python bots/local_bot.py       the same bot, stock Pipecat
+
+With OPENAI_API_KEY it uses OpenAI; VOICECTX_WHISPER_MODEL (a faster-whisper folder) and OPENAI_BASE_URL (any
+compatible server) make it local. `voicectx demo` runs this very file against a recorded caller, without a key.
+"""
+
+from pipecat.adapters.schemas.tools_schema import ToolsSchema
+from pipecat.audio.vad.silero import SileroVADAnalyzer
+from pipecat.pipeline.pipeline import Pipeline
+from pipecat.pipeline.worker import PipelineParams, PipelineWorker
+from pipecat.processors.aggregators.llm_context import LLMContext
+from pipecat.processors.aggregators.llm_response_universal import (
+    LLMContextAggregatorPair,
+    LLMUserAggregatorParams,
+)
+from pipecat.runner.types import RunnerArguments
+from pipecat.runner.utils import create_transport
+from pipecat.transports.base_transport import BaseTransport, TransportParams
+from pipecat.turns.user_stop import SpeechTimeoutUserTurnStopStrategy
+from pipecat.turns.user_turn_strategies import UserTurnStrategies
+from pipecat.workers.runner import WorkerRunner
+
+from pipecat_voicectx.demo.instruments import Instruments
+from pipecat_voicectx.demo.parts import BotSettings, Parts, choose_parts, user_speech_timeout_secs
+from pipecat_voicectx.demo.trips import FIND_TRIPS, find_trips
+
+SYSTEM_PROMPT = (
+    "You are Ada, the travel assistant of a small agency, on the phone. Speak in short, plain sentences without "
+    "lists or symbols, because everything you write is read aloud. When the caller wants to see trips, call "
+    "find_trips once and then name each option in one sentence. Keep every wish the caller states, and say in "
+    "your recommendation which wishes it meets. Never invent a booking."
+)
+
+transport_params = {
+    "webrtc": lambda: TransportParams(audio_in_enabled=True, audio_out_enabled=True),
+}
+
+
+async def run_bot(transport: BaseTransport, runner_args: RunnerArguments) -> None:
+    """Runs one session until the caller hangs up."""
+    settings = BotSettings.of_session(runner_args.body)
+    parts = choose_parts(settings, transport, system_prompt=SYSTEM_PROMPT)
+    parts.llm.register_function("find_trips", find_trips)
+    context = LLMContext(tools=ToolsSchema(standard_tools=[FIND_TRIPS]))
+    user_params = LLMUserAggregatorParams(
+        vad_analyzer=SileroVADAnalyzer(),
+        user_turn_strategies=UserTurnStrategies(
+            stop=[SpeechTimeoutUserTurnStopStrategy(user_speech_timeout=user_speech_timeout_secs(settings))]
+        ),
+    )
+    instruments = Instruments.of_demo(settings, transport, parts)
+    if settings.plugin:
+        processors = with_plugin(settings, transport, parts, context, user_params, instruments)
+    else:
+        processors = stock(transport, parts, context, user_params)
+
+    worker = PipelineWorker(
+        Pipeline(processors),
+        params=PipelineParams(enable_metrics=True),
+        observers=instruments.observers,
+        idle_timeout_secs=runner_args.pipeline_idle_timeout_secs,
+    )
+
+    @transport.event_handler("on_client_disconnected")
+    async def on_client_disconnected(_transport: BaseTransport, _client: object) -> None:
+        await worker.cancel()
+
+    runner = WorkerRunner(handle_sigint=runner_args.handle_sigint)
+    await runner.add_workers(worker)
+    await runner.run()
+    instruments.close()
+
+
+def stock(transport, parts: Parts, context, user_params) -> list:
+    """The pipeline of Pipecat's own examples."""
+    aggregators = LLMContextAggregatorPair(context, user_params=user_params)
+    return [
+        transport.input(),
+        parts.stt,
+        aggregators.user(),
+        parts.llm,
+        parts.tts,
+        transport.output(),
+        aggregators.assistant(),
+    ]
+
+
+def with_plugin(settings: BotSettings, transport, parts: Parts, context, user_params, instruments) -> list:
+    """The same, with our five processors where they belong."""
+    from pipecat_voicectx import VoiceContext
+
+    voice = VoiceContext(
+        context=context,
+        llm=parts.llm,
+        tts=parts.tts,
+        transport=transport,
+        stt=parts.stt,
+        user_id=settings.user_id,
+        user_params=user_params,
+        store_path=settings.store_path,
+    )
+    instruments.watch(voice)
+    return voice.processors(transport, parts.stt, parts.llm, parts.tts)
+
+
+async def bot(runner_args: RunnerArguments) -> None:
+    """Pipecat's runner calls this for each session."""
+    transport = await create_transport(runner_args, transport_params)
+    await run_bot(transport, runner_args)
+
+
+if __name__ == "__main__":
+    from pipecat.runner.run import main
+
+    main()

@@ -1,0 +1,71 @@
+"""The demo's events: one JSON object a line, `at` in seconds since the pass began, one file per process.
+
+The monotonic clock is one for all processes of a machine, so a pass is timed by handing its start from process to
+process. A line is written whole and at once; what a killed process leaves behind is still readable.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["EVENTS_ENV", "START_ENV", "EventLog", "read_events"]
+
+EVENTS_ENV = "VOICECTX_DEMO_EVENTS"
+"""Path of the file a process of the demo appends its events to."""
+START_ENV = "VOICECTX_DEMO_START_SECS"
+"""Monotonic time of the start of the pass."""
+
+
+@dataclass(slots=True)
+class EventLog:
+    """Appends events of one source. Not for threads: call it from the event loop."""
+
+    path: Path
+    source: str
+    start_secs: float
+    listeners: list[Callable[[Mapping[str, object]], None]] = field(default_factory=list)
+
+    @classmethod
+    def from_environment(cls, source: str) -> EventLog | None:
+        """The log of a process the demo started; None in a bot somebody runs by hand."""
+        path, start = os.environ.get(EVENTS_ENV), os.environ.get(START_ENV)
+        return cls(Path(path), source, float(start)) if path and start else None
+
+    def now_secs(self) -> float:
+        """Seconds since the pass began."""
+        return time.monotonic() - self.start_secs
+
+    def at(self, monotonic_secs: float) -> float:
+        """A monotonic time as seconds since the pass began."""
+        return monotonic_secs - self.start_secs
+
+    def write(self, kind: str, *, at: float | None = None, **fields: object) -> None:
+        """Appends one event, by default of this moment."""
+        moment = self.now_secs() if at is None else at
+        event: dict[str, object] = {"src": self.source, "kind": kind, "at": round(moment, 4), **fields}
+        line = json.dumps(event, ensure_ascii=False, separators=(",", ":"), default=str)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+        for listener in self.listeners:
+            listener(event)
+
+
+def read_events(paths: list[Path]) -> Iterator[dict[str, object]]:
+    """All whole events of several files, in order of time; files that do not exist are empty."""
+    events: list[dict[str, object]] = []
+    for path in paths:
+        if not path.exists():
+            continue
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                event = json.loads(line)
+            except json.JSONDecodeError:
+                continue  # the last line of a killed process
+            if isinstance(event, dict) and isinstance(event.get("at"), (int, float)):
+                events.append(event)
+    return iter(sorted(events, key=lambda event: float(str(event["at"]))))

@@ -1,0 +1,111 @@
+"""What the demo attaches to a bot: the neutral probe in both passes, and our processors' own events in one.
+
+In a bot somebody runs by hand there is no event file, and every method here does nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from pipecat.observers.base_observer import BaseObserver
+from pipecat.transports.base_transport import BaseTransport
+
+from pipecat_voicectx.demo.espeak_tts import EspeakTTSService
+from pipecat_voicectx.demo.events import EventLog
+from pipecat_voicectx.demo.parts import BotSettings, Parts
+from pipecat_voicectx.demo.probe import DemoProbe
+
+__all__ = ["Instruments"]
+
+# Turn numbers of the second call begin here, so that they are unique in a pass.
+_TURNS_PER_CALL = 1000
+
+_EVENTS: dict[str, str] = {
+    "on_turn_held": "held",
+    "on_turn_released": "released",
+    "on_network_state": "network",
+    "on_audio_gap": "audio_gap",
+    "on_speaking_rate": "rate",
+    "on_directive": "directive",
+    "on_directive_rejected": "directive_rejected",
+    "on_heard": "heard",
+    "on_projected": "projected",
+    "on_recall": "recall",
+    "on_memory_written": "page_written",
+}
+
+
+class Instruments:
+    """Probe and event log of one session."""
+
+    def __init__(self, probe: DemoProbe | None, log: EventLog | None) -> None:
+        self._probe = probe
+        self._log = log
+
+    @classmethod
+    def of_demo(cls, settings: BotSettings, transport: BaseTransport, parts: Parts) -> Instruments:
+        """Attached to a session of the demo; inert in any other."""
+        bot_log, own_log = EventLog.from_environment("bot"), EventLog.from_environment("voicectx")
+        if bot_log is None:
+            return cls(None, None)
+        probe = DemoProbe(bot_log, first_turn=(settings.call - 1) * _TURNS_PER_CALL + 1)
+        if isinstance(parts.tts, EspeakTTSService):
+            parts.tts.add_speech_listener(probe.track.on_synthesis)
+
+        async def on_client_connected(_transport: BaseTransport, _client: object) -> None:
+            track = getattr(getattr(transport, "_client", None), "_audio_output_track", None)
+            if track is not None:
+                probe.tap_track(track)
+
+        transport.add_event_handler("on_client_connected", on_client_connected)
+        return cls(probe, own_log)
+
+    @property
+    def observers(self) -> list[BaseObserver]:
+        """For the pipeline's worker."""
+        return [self._probe] if self._probe is not None else []
+
+    def watch(self, voice: Any) -> None:
+        """Writes down what our processors announce."""
+        if self._log is None:
+            return
+        for name, kind in _EVENTS.items():
+            for source in voice.event_sources(name):
+                source.add_event_handler(name, _writer(self._log, kind))
+
+    def close(self) -> None:
+        """The session is over."""
+        if self._probe is not None:
+            self._probe.close()
+
+
+def _writer(log: EventLog, kind: str) -> Callable[..., Any]:
+    async def write(_source: object, *payload: object) -> None:
+        fields: dict[str, Any] = {}
+        for value in payload:
+            plain = _plain(value)
+            fields.update(plain if isinstance(plain, dict) else {"value": plain})
+            if dataclasses.is_dataclass(value):
+                fields.setdefault("type", type(value).__name__)
+        for reserved in ("at", "kind", "src"):
+            if reserved in fields:
+                fields[f"{reserved}_"] = fields.pop(reserved)
+        log.write(kind, **fields)
+
+    return write
+
+
+def _plain(value: object) -> Any:
+    """As JSON has it: dataclasses by field, enums by value."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

@@ -1,0 +1,153 @@
+"""Which speech-to-text, language model and voice the local bot gets, from what this machine has; each said in a line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipecat.services.llm_service import LLMService
+from pipecat.services.openai.llm import OpenAILLMService
+from pipecat.services.stt_service import STTService
+from pipecat.services.tts_service import TTSService
+from pipecat.transports.base_transport import BaseTransport
+
+from pipecat_voicectx.demo.espeak_tts import EspeakTTSService
+from pipecat_voicectx.demo.recorded_stt import RecordedCallSTT
+from pipecat_voicectx.demo.scenario import load_scenario
+from pipecat_voicectx.errors import UsageError
+
+__all__ = ["BotSettings", "Parts", "choose_parts", "user_speech_timeout_secs"]
+
+_WHISPER_ENV = "VOICECTX_WHISPER_MODEL"
+_KEY_ENV = "OPENAI_API_KEY"
+_BASE_URL_ENV = "OPENAI_BASE_URL"
+_MODEL_ENV = "OPENAI_MODEL"
+_DEFAULT_MODEL = "gpt-4.1-mini"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BotSettings:
+    """What distinguishes one session of the bot from another."""
+
+    plugin: bool
+    """Whether our processors are in the pipeline."""
+    scenario_path: Path | None
+    """The recorded call; set by the demo, None with a person at the microphone."""
+    user_id: str
+    store_path: Path
+    """Folder of what is remembered."""
+    call: int
+    """Which call of the session this is, from 1."""
+
+    @classmethod
+    def of_session(cls, body: object) -> BotSettings:
+        """From the runner's request body, and the environment for what it does not say.
+
+        Raises:
+            UsageError: VOICECTX_DEMO_PLUGIN is neither 0 nor 1.
+        """
+        given: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
+        plugin = str(given.get("plugin", os.environ.get("VOICECTX_DEMO_PLUGIN", "1")))
+        if plugin not in ("0", "1"):
+            raise UsageError(f"VOICECTX_DEMO_PLUGIN is {plugin!r}; set it to 0 (stock) or 1 (with the plugin)")
+        scenario = given.get("scenario")
+        return cls(
+            plugin=plugin == "1",
+            scenario_path=Path(scenario) if isinstance(scenario, str) else None,
+            user_id=str(given.get("user_id", "local-user")),
+            store_path=Path(str(given.get("store", os.environ.get("VOICECTX_STORE", "voicectx_store")))),
+            call=int(given.get("call", 1)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The three services of a cascaded bot."""
+
+    stt: STTService
+    llm: LLMService[Any]
+    tts: TTSService
+
+
+def choose_parts(settings: BotSettings, transport: BaseTransport, *, system_prompt: str) -> Parts:
+    """Chooses and announces the services of one session.
+
+    Raises:
+        UsageError: There is nothing to listen or think with; the message says what to set.
+    """
+    stt, stt_line = _choose_stt(settings, transport)
+    llm, llm_line = _choose_llm(system_prompt)
+    tts, tts_line = _choose_tts(settings)
+    for name, line in (("hears", stt_line), ("thinks", llm_line), ("speaks", tts_line)):
+        print(f"  {name:<7} {line}", flush=True)
+    print(f"  plugin  {'pipecat-voicectx' if settings.plugin else 'none: stock Pipecat'}", flush=True)
+    return Parts(stt=stt, llm=llm, tts=tts)
+
+
+def user_speech_timeout_secs(settings: BotSettings) -> float:
+    """The fixed stop strategy's timeout: the scenario's, or Pipecat's default."""
+    return load_scenario(settings.scenario_path).user_speech_timeout_secs if settings.scenario_path else 0.6
+
+
+def _choose_stt(settings: BotSettings, transport: BaseTransport) -> tuple[STTService, str]:
+    model = os.environ.get(_WHISPER_ENV)
+    if settings.scenario_path is not None:
+        recordings = load_scenario(settings.scenario_path).recordings
+        stt = RecordedCallSTT(recordings=recordings, rtp_origin=lambda: _rtp_origin(transport))
+        return stt, "scripted: the recording's own words, if their audio arrived"
+    if model:
+        from pipecat.services.whisper.stt import WhisperSTTService
+
+        if not Path(model).is_dir():
+            raise UsageError(f"{_WHISPER_ENV} is {model!r}, which is not a folder with a faster-whisper model")
+        whisper_settings = WhisperSTTService.Settings(model=model)
+        return (
+            WhisperSTTService(device="cpu", compute_type="int8", settings=whisper_settings),
+            f"faster-whisper, model folder {model}",
+        )
+    if os.environ.get(_KEY_ENV):
+        from pipecat.services.openai.stt import OpenAISTTService
+
+        return OpenAISTTService(api_key=os.environ[_KEY_ENV]), "OpenAI speech to text (hosted)"
+    raise UsageError(
+        f"nothing to listen with: set {_KEY_ENV}, or {_WHISPER_ENV} to a faster-whisper model folder "
+        "(voicectx demo needs neither)"
+    )
+
+
+def _choose_llm(system_prompt: str) -> tuple[LLMService[Any], str]:
+    base_url, key = os.environ.get(_BASE_URL_ENV), os.environ.get(_KEY_ENV)
+    if not base_url and not key:
+        raise UsageError(f"nothing to think with: set {_KEY_ENV}, or {_BASE_URL_ENV} to a compatible server")
+    model = os.environ.get(_MODEL_ENV, _DEFAULT_MODEL)
+    llm = OpenAILLMService(
+        api_key=key or "not-needed",
+        base_url=base_url,
+        settings=OpenAILLMService.Settings(model=model, system_instruction=system_prompt),
+    )
+    if os.environ.get("VOICECTX_SCRIPTED_LLM") == "1":
+        return llm, "scripted: Pipecat's own OpenAI service, talking to a local server that follows rules"
+    return llm, f"{model} at {base_url or 'OpenAI'} (hosted)" if key else f"{model} at {base_url}"
+
+
+def _choose_tts(settings: BotSettings) -> tuple[TTSService, str]:
+    if settings.scenario_path is None and os.environ.get(_KEY_ENV):
+        from pipecat.services.openai.tts import OpenAITTSService
+
+        return OpenAITTSService(api_key=os.environ[_KEY_ENV]), "OpenAI text to speech (hosted)"
+    rate = load_scenario(settings.scenario_path).bot_words_per_minute if settings.scenario_path else 170
+    tts = EspeakTTSService(settings=EspeakTTSService.Settings(words_per_minute=rate))
+    return tts, f"eSpeak NG in this process, {rate} words per minute"
+
+
+def _rtp_origin(transport: BaseTransport) -> int | None:
+    """RTP timestamp of pts 0. aiortc keeps it private; without it the scripted STT hears nothing."""
+    connection = getattr(getattr(transport, "_client", None), "_webrtc_connection", None)
+    if connection is None or not connection.pc.getTransceivers():
+        return None
+    mapper = getattr(connection.pc.getTransceivers()[0].receiver, "_RTCRtpReceiver__timestamp_mapper", None)
+    origin = getattr(mapper, "_origin", None)
+    return int(origin) % (1 << 32) if isinstance(origin, int) else None
