@@ -111,7 +111,9 @@ class VoicePage:
         try:
             schema = data.get("schema")
             if not isinstance(schema, int) or not 1 <= schema <= PAGE_SCHEMA_VERSION:
-                raise BadInputError(f"page has schema {schema!r}; this version reads 1 to {PAGE_SCHEMA_VERSION}")
+                raise BadInputError(
+                    f"page has schema {schema!r}; this version reads 1 to {PAGE_SCHEMA_VERSION}"
+                )
             owner = cast(Mapping[str, str], data["owner"])
             states = cast(Mapping[str, object], data.get("states") or {})
             return cls(

@@ -40,7 +40,7 @@ class RankingWeights:
     speaker: float = 0.4
     """The query names exactly one speaker, and it is this turn's."""
     after_question: float = 0.1
-    """The turn before asked something, so this one may be the answer. 0 and 0.1 are equally good; 0.4 costs 2 points."""
+    """The turn before asked something, so this one may be the answer. 0 and 0.1 are equal; 0.4 costs 2 points."""
     other_turn: float = 0.5
     """Share of the page's weaker turn in the page's score."""
 
@@ -75,7 +75,9 @@ class RankedPage:
 
 
 # A user who asks "what did I say" means the user's turns; who asks "what did you say" means the bot's.
-_USER_NAMED = re.compile(r"\b(?:did|had|have)\s+i\b|\bi\s+(?:said|told|mentioned|asked|gave)\b", re.IGNORECASE)
+_USER_NAMED = re.compile(
+    r"\b(?:did|had|have)\s+i\b|\bi\s+(?:said|told|mentioned|asked|gave)\b", re.IGNORECASE
+)
 _BOT_NAMED = re.compile(
     r"\b(?:did|had|have)\s+you\b|\byou\s+(?:said|told|mentioned|suggested|offered|recommended|listed)\b",
     re.IGNORECASE,
@@ -139,16 +141,14 @@ def rank_pages(
 
     pairs = scores.reshape(-1, ROWS_PER_PAGE)
     page_scores = pairs.max(axis=1) + weights.other_turn * pairs.min(axis=1)
-    for key, boost in (boosts or {}).items():
-        position = index.position_of(key)
-        if position is not None:
-            page_scores[position] += boost
+    for boosted, boost in (boosts or {}).items():
+        place = index.position_of(boosted)
+        if place is not None:
+            page_scores[place] += boost
     wanted = min(len(page_scores), limit + len(exclude) + _gaps(index))
     best = np.argpartition(-page_scores, wanted - 1)[:wanted]
     best = best[np.argsort(-page_scores[best], kind="stable")]
-    evidence = [
-        values.reshape(-1, ROWS_PER_PAGE).max(axis=1) for values in (cosines, turn_bm25, window_bm25)
-    ]
+    evidence = [values.reshape(-1, ROWS_PER_PAGE).max(axis=1) for values in (cosines, turn_bm25, window_bm25)]
     ranked: list[RankedPage] = []
     for position in best:
         key = index.key_at(int(position))

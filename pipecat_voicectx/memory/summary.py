@@ -27,7 +27,9 @@ _CONSTRAINT = re.compile(
     r"avoid|without|my name|i'm called|call me|i am|i'm|my|book|booked|reserve\w*|cancel\w*|confirm\w*)\b",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|twenty|thirty|forty|fifty|hundred|thousand)\b")
+_NUMBER = re.compile(
+    r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|twenty|thirty|forty|fifty|hundred|thousand)\b"
+)
 _NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]+")
 
 

@@ -30,7 +30,9 @@ _QUESTION_START = re.compile(
     r"^(?:who|what|when|where|why|how|which|whose|do|does|did|is|are|was|were|can|could|will|would|should|have|has)\b",
     re.IGNORECASE,
 )
-_FILLER = re.compile(r"\b(?:u+h+m*|u+m+|e+r+m*|h+m+|mm+|ah+|you know|i mean|sort of|kind of)\b[,.]?\s*", re.IGNORECASE)
+_FILLER = re.compile(
+    r"\b(?:u+h+m*|u+m+|e+r+m*|h+m+|mm+|ah+|you know|i mean|sort of|kind of)\b[,.]?\s*", re.IGNORECASE
+)
 _REPEATED_WORD = re.compile(r"\b([\w']+)(?:[,\s]+\1\b)+", re.IGNORECASE)
 
 

@@ -35,12 +35,13 @@ _WORD = re.compile(f"[{_UNSPACED_RANGES}]+|(?:(?![{_UNSPACED_RANGES}])(?:[^\\W_]
 _POSSESSIVE = re.compile(r"['’]s\b")
 
 # English function words, and what is left of contractions once the apostrophe is gone.
-STOP_WORDS = frozenset(
+_STOP_WORD_LIST = (
     "a an the and or but if of to in on at by for with from as is are was were be been being am do does did have "
     "has had i you he she it we they me him her us them my your his its our their this that these those what which "
     "who whom whose when where why how not no so than then too very can could will would shall should may might "
-    "must just about into over under again there here out up down off s t re ve ll d m".split()
+    "must just about into over under again there here out up down off s t re ve ll d m"
 )
+STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
 
 
 def stem(word: str) -> str:

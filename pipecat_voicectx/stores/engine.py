@@ -27,6 +27,7 @@ from loguru import logger
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.memory.records import MemoryHit, MemoryRecord
+from pipecat_voicectx.stores.embedders import Embedder
 
 __all__ = [
     "AddReport",
@@ -52,6 +53,8 @@ DEFAULT_TIMEOUT_SECS = 3.0
 DEFAULT_MAX_PENDING = 32
 # Chosen: one page of a listing; a user of 10,000 records takes five.
 LIST_PAGE_SIZE = 2_000
+# Chosen: more records of one owner than any test of ours; past it a server would have to list in pages.
+LIST_LIMIT = 200_000
 # Chosen: what one turn in the worker writes or deletes, so that a search never waits behind a bulk load. Embedding a
 # sentence takes about 5 ms, a commit of embedded Qdrant 1-5 ms.
 _WRITE_CHUNK = 64
@@ -132,24 +135,6 @@ class EngineCounters:
     """Stored items that are not records of ours; skipped."""
     unembedded: int = 0
     """Records that the embedder failed on."""
-
-
-class EngineEmbedder(Protocol):
-    """What an engine needs of an embedder: a stamp and vectors. Every `Embedder` of this package is one."""
-
-    @property
-    def name(self) -> str:
-        """Name of the model; part of the collection's name."""
-        ...
-
-    @property
-    def dimension(self) -> int:
-        """Length of every vector."""
-        ...
-
-    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One vector for each text. Blocking."""
-        ...
 
 
 class MemoryEngine(Protocol):
@@ -303,7 +288,7 @@ class BlockingEngine(ABC):
         self,
         *,
         name: str,
-        embedder: EngineEmbedder,
+        embedder: Embedder,
         worker: EngineWorker,
         timeout_secs: float = DEFAULT_TIMEOUT_SECS,
     ) -> None:
@@ -426,7 +411,11 @@ class BlockingEngine(ABC):
         if self._closed:
             return
         self._closed = True
-        await asyncio.get_running_loop().run_in_executor(None, self._close_now)
+        closing = asyncio.get_running_loop().run_in_executor(None, self._close_now)
+        try:
+            await asyncio.wait_for(asyncio.shield(closing), self._timeout_secs)
+        except TimeoutError:
+            logger.warning("memory engine {} did not close in time; it goes on in the background", self._name)
 
     async def _call(self, call: Callable[[], T]) -> EngineResult[T]:
         self.counters.calls += 1
@@ -441,7 +430,9 @@ class BlockingEngine(ABC):
                     self.counters.busy += 1
                 case UnavailableReason.FAILED | UnavailableReason.CLOSED:
                     self.counters.failures += 1
-            logger.debug("memory engine {} unavailable: {} {}", self._name, result.reason.value, result.detail)
+            logger.debug(
+                "memory engine {} unavailable: {} {}", self._name, result.reason.value, result.detail
+            )
         return result
 
     def _embed_and_add_now(self, records: Sequence[MemoryRecord]) -> AddReport:

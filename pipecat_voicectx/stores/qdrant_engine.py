@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import threading
 import uuid
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +28,12 @@ from pipecat_voicectx.errors import (
 )
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.memory.records import MemoryHit, MemoryRecord
+from pipecat_voicectx.stores.embedders import Embedder
 from pipecat_voicectx.stores.engine import (
     DEFAULT_TIMEOUT_SECS,
     AddReport,
     BlockingEngine,
     Embedded,
-    EngineEmbedder,
     EngineWorker,
     ScrubReport,
     SearchRequest,
@@ -43,16 +44,23 @@ __all__ = ["QdrantEngine", "SharedQdrant", "collection_name", "open_embedded_qdr
 
 COLLECTION_PREFIX = "voicectx_memory"
 _SCROLL_PAGE = 1_000
-# Chosen: closing waits this long for what the worker has begun; sqlite commits take milliseconds.
+# PostgreSQL cuts identifiers at 63 bytes, and mem0 appends up to 20 characters for an index.
+_MAX_NAME_CHARS = 43
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 
 
-def collection_name(prefix: str, embedder: EngineEmbedder) -> str:
+def collection_name(prefix: str, embedder: Embedder) -> str:
     """`prefix` with the embedder's name and dimension: another embedder never shares a collection."""
-    return f"{prefix}_{_UNSAFE.sub('_', embedder.name.casefold()).strip('_')}_{embedder.dimension}"
+    slug = _UNSAFE.sub("_", embedder.name.casefold()).strip("_")
+    name = f"{prefix}_{slug}_{embedder.dimension}"
+    return (
+        name
+        if len(name) <= _MAX_NAME_CHARS
+        else f"{prefix}_{zlib.crc32(slug.encode()):08x}_{embedder.dimension}"
+    )
 
 
-def check_embedder(embedder: EngineEmbedder, *, prefix: str, existing: Sequence[str]) -> str:
+def check_embedder(embedder: Embedder, *, prefix: str, existing: Sequence[str]) -> str:
     """Probes the embedder and returns its collection's name.
 
     Raises:
@@ -66,7 +74,9 @@ def check_embedder(embedder: EngineEmbedder, *, prefix: str, existing: Sequence[
             "configure the model's real dimension"
         )
     name = collection_name(prefix, embedder)
-    others = sorted(n for n in existing if n.startswith(f"{prefix}_") and n != name and not n.endswith("_entities"))
+    others = sorted(
+        n for n in existing if n.startswith(f"{prefix}_") and n != name and not n.endswith("_entities")
+    )
     if others and name not in existing:
         raise EmbedderMismatchError(
             f"the store holds {others[0]!r}, made with another embedder than {embedder.name!r} "
@@ -147,7 +157,7 @@ class QdrantEngine(BlockingEngine):
     def __init__(
         self,
         *,
-        embedder: EngineEmbedder,
+        embedder: Embedder,
         path: Path | None = None,
         url: str | None = None,
         api_key: str | None = None,
@@ -184,7 +194,9 @@ class QdrantEngine(BlockingEngine):
             )
             if self._shared is None:
                 for key in ("user_id", "agent_id"):
-                    self._client.create_payload_index(name, key, field_schema=models.PayloadSchemaType.KEYWORD)
+                    self._client.create_payload_index(
+                        name, key, field_schema=models.PayloadSchemaType.KEYWORD
+                    )
         return name
 
     def _add_now(self, embedded: Embedded) -> AddReport:
@@ -208,7 +220,9 @@ class QdrantEngine(BlockingEngine):
         )
 
     def _delete_now(self, ids: Sequence[str]) -> None:
-        self._client.delete(self._collection, points_selector=models.PointIdsList(points=list(ids)), wait=True)
+        self._client.delete(
+            self._collection, points_selector=models.PointIdsList(points=list(ids)), wait=True
+        )
 
     def _get_now(self, record_id: str) -> MemoryRecord | None:
         try:
@@ -299,7 +313,9 @@ def vacuum_embedded(client: QdrantClient, collection: str) -> ScrubReport:
         connection = client._client.collections[collection].storage.storage  # type: ignore[attr-defined]
         connection.execute("VACUUM")
     except (AttributeError, KeyError):
-        return ScrubReport(scrubbed=False, note="this qdrant-client version hides the file; deleted pages may linger")
+        return ScrubReport(
+            scrubbed=False, note="this qdrant-client version hides the file; deleted pages may linger"
+        )
     return ScrubReport(scrubbed=True, note="the collection's file was rewritten")
 
 

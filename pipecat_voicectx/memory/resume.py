@@ -1,0 +1,106 @@
+"""Going on where the last call ended.
+
+A returning caller who asks "Where were we?" names nothing that could be searched for. So a wish to resume is recognised
+by its form (English phrases; in any language, a first turn without a single word to search for), and then the latest
+pages are what is relevant, with what they were about as the query.
+
+Known limit: the phrases are English; other languages resume when their first turn shares no content word with memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipecat_voicectx.memory.pages import VoicePage
+from pipecat_voicectx.memory.tokens import tokenize
+
+__all__ = ["LastSession", "describe_age", "last_session", "resume_note", "wants_resume"]
+
+# Chosen: a caller whose line dropped redials within a minute or two.
+DROPPED_WITHIN_SECS = 120.0
+# Chosen: how many of the latest pages are taken into account.
+RESUME_PAGES = 6
+
+_RESUME = re.compile(
+    r"\bwhere (?:were|was|did) (?:we|i)\b|\bwhat were (?:we|you) (?:talking|saying|discussing)|\bpick up where\b|"
+    r"\b(?:left|leave) off\b|\bcontinue (?:where|from|with (?:our|what))|\bas (?:i|we|you) (?:said|discussed)\b|"
+    r"\blast (?:time|call)\b|\b(?:we|call) (?:got|were|was) (?:cut off|disconnected)|\bcarry on\b|\bgo on\b|"
+    r"\b(?:it's|this is) me again\b|\bi'm back\b|\bback again\b|\bcalling back\b",
+    re.IGNORECASE,
+)
+_GREETING = frozenset(
+    {"hi", "hello", "hey", "yes", "okay", "ok", "morning", "evening", "afternoon", "good", "hallo"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastSession:
+    """The owner's last session before this one."""
+
+    session_id: str
+    ended_wall_secs: float
+    pages: tuple[VoicePage, ...]
+    """Its latest pages, oldest first, at most `RESUME_PAGES`."""
+
+    @property
+    def unheard_text(self) -> str:
+        """What the bot had still to say when the call ended. "" when it had said everything."""
+        return self.pages[-1].unheard_text
+
+    @property
+    def open_calls(self) -> tuple[str, ...]:
+        """Functions that had not returned when the call ended."""
+        return self.pages[-1].open_calls
+
+
+def last_session(pages: Sequence[VoicePage], *, current_session_id: str) -> LastSession | None:
+    """The session of the latest page that is not of the current session. None: first call."""
+    earlier = [page for page in pages if page.session_id != current_session_id]
+    if not earlier:
+        return None
+    latest = max(earlier, key=lambda page: (page.ended_wall_secs, page.index))
+    own = sorted((p for p in earlier if p.session_id == latest.session_id), key=lambda page: page.index)
+    return LastSession(
+        session_id=latest.session_id,
+        ended_wall_secs=max(page.ended_wall_secs for page in own),
+        pages=tuple(own[-RESUME_PAGES:]),
+    )
+
+
+def wants_resume(text: str, *, first_turn: bool) -> bool:
+    """Whether the user wants to go on with what was before: says so, or opens a call with nothing but a greeting."""
+    if _RESUME.search(text):
+        return True
+    return first_turn and all(token in _GREETING for token in tokenize(text))
+
+
+def describe_age(secs: float) -> str:
+    """`just now`, `5 minutes ago`, `yesterday`, ... A clock that went back reads `just now`."""
+    if secs < 60:
+        return "just now"
+    if secs < 3600:
+        return _plural(int(secs // 60), "minute")
+    if secs < 86_400:
+        return _plural(int(secs // 3600), "hour")
+    days = int(secs // 86_400)
+    return "yesterday" if days == 1 else _plural(days, "day")
+
+
+def resume_note(last: LastSession, *, wall_secs: float) -> str:
+    """One line for the prompt at the start of a returning caller's session: facts of ours, no recalled text."""
+    age_secs = max(0.0, wall_secs - last.ended_wall_secs)
+    if age_secs <= DROPPED_WITHIN_SECS:
+        note = "The line dropped and the same caller is back: you are in the middle of that call. Do not greet anew."
+    else:
+        note = f"Returning caller; the last call ended {describe_age(age_secs)}."
+    if last.open_calls:
+        note += f" Not finished then: {', '.join(sorted(set(last.open_calls)))}."
+    if last.unheard_text:
+        note += " Your last answer was not heard to its end."
+    return note
+
+
+def _plural(count: int, unit: str) -> str:
+    return f"{count} {unit}{'' if count == 1 else 's'} ago"

@@ -1,0 +1,239 @@
+"""Editing the LLM's context as a window over the page store. Pure: a list of messages in, a list out.
+
+A context is read as segments: an *exchange* starts at a user message and holds what follows up to the next one; all
+else before the first exchange, and every system or developer message anywhere, is the application's. Then:
+
+- the application's messages stay, where they are;
+- our own blocks go, and the new one enters in front of the last exchange, so that what precedes it keeps its prefix and
+  a tool call that follows is not separated from its result;
+- exchanges that live in the page store leave, oldest first, save the last few, which stay word for word;
+- an exchange leaves whole. It stays if one of its tool calls is unanswered or answered in an exchange that stays, or if
+  it holds anything we do not recognise (a service's own message, an image): what we do not understand is not ours.
+
+The messages themselves are never changed, only which of them are in the list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipecat_voicectx.projection.block import is_our_block
+
+__all__ = ["Exchange", "WindowEdit", "edit_window", "message_text", "read_exchanges"]
+
+_PENDING_RESULTS = frozenset({"IN_PROGRESS"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One user turn and the answer to it, as found in a context."""
+
+    positions: tuple[int, ...]
+    """Where its messages are in the list."""
+    user_messages: tuple[object, ...]
+    """The user's messages, the objects themselves; several when one turn was written in parts."""
+    user_text: str
+    bot_text: str
+    """Assistant text only, joined."""
+    called: tuple[str, ...]
+    """Names of the functions called, in order."""
+    open_calls: tuple[str, ...]
+    """Names of the functions without a result yet."""
+    call_ids: frozenset[str]
+    """Ids of tool calls made in, and of results delivered into, this exchange."""
+    recognised: bool
+    """False when it holds something we do not understand."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowEdit:
+    """The edited list and what became of the exchanges."""
+
+    messages: tuple[object, ...]
+    kept: tuple[Exchange, ...]
+    """Exchanges still in the window, the open one last. Positions refer to the list before the edit."""
+    removed: tuple[Exchange, ...]
+    block_position: int | None
+    """Where our block stands in `messages`. None: there is none."""
+
+
+def message_text(message: object) -> str:
+    """The text of a standard message, its text parts joined; "" for anything else."""
+    if not isinstance(message, Mapping):
+        return ""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        parts = (
+            part.get("text") for part in content if isinstance(part, Mapping) and part.get("type") == "text"
+        )
+        return " ".join(part for part in parts if isinstance(part, str))
+    return ""
+
+
+def read_exchanges(messages: Sequence[object]) -> list[Exchange]:
+    """The exchanges of a context, oldest first. User messages in a row belong to one exchange."""
+    groups: list[list[int]] = []
+    answered = True
+    for position, message in enumerate(messages):
+        role = _role(message)
+        if role == "user":
+            if answered or not groups:
+                groups.append([])
+            groups[-1].append(position)
+            answered = False
+        elif groups and not _is_applications(message):
+            groups[-1].append(position)
+            answered = True
+    return [_exchange(messages, group) for group in groups]
+
+
+def edit_window(
+    messages: Sequence[object],
+    *,
+    block: object | None,
+    may_leave: Callable[[Exchange], bool],
+    keep_last: int,
+    ours: Callable[[object], bool] = lambda message: False,
+) -> WindowEdit:
+    """The context with committed exchanges taken out and our block put in.
+
+    Args:
+        messages: The context's messages; not modified.
+        block: The new block message, or None for no block.
+        may_leave: Whether an exchange lives in the page store and is thus recoverable.
+        keep_last: Finished exchanges that stay word for word, beside the open one.
+        ours: Recognises our earlier block by identity; its form is recognised anyway.
+    """
+    exchanges = read_exchanges(messages)
+    finished, last = exchanges[:-1], exchanges[-1:]
+    oldest = finished[: max(0, len(finished) - keep_last)]
+    leaving = [e for e in oldest if e.recognised and not e.open_calls and may_leave(e)]
+    leaving = _without_split_calls(exchanges, leaving)
+    gone = {position for exchange in leaving for position in exchange.positions}
+    anchor = last[0].positions[0] if last else None
+    edited: list[object] = []
+    block_position: int | None = None
+    for position, message in enumerate(messages):
+        if position == anchor and block is not None:
+            block_position = len(edited)
+            edited.append(block)
+        if position in gone or ours(message) or is_our_block(message, tag="recalled_context"):
+            continue
+        edited.append(message)
+    if block is not None and block_position is None:
+        block_position = len(edited)
+        edited.append(block)
+    left = {id(e) for e in leaving}
+    kept = tuple(e for e in exchanges if id(e) not in left)
+    return WindowEdit(tuple(edited), kept, tuple(leaving), block_position)
+
+
+def _without_split_calls(exchanges: Sequence[Exchange], leaving: list[Exchange]) -> list[Exchange]:
+    """Drops from `leaving` whatever shares a tool call with an exchange that stays, until nothing does."""
+    while True:
+        going = {id(exchange) for exchange in leaving}
+        staying_ids = frozenset().union(*(e.call_ids for e in exchanges if id(e) not in going))
+        kept = [e for e in leaving if not e.call_ids & staying_ids]
+        if len(kept) == len(leaving):
+            return leaving
+        leaving = kept
+
+
+def _exchange(messages: Sequence[object], group: Sequence[int]) -> Exchange:
+    users: list[object] = []
+    bot: list[str] = []
+    calls: dict[str, str] = {}
+    call_ids: set[str] = set()
+    pending: set[str] = set()
+    recognised = True
+    for position in group:
+        message = messages[position]
+        role = _role(message)
+        if role is None or not isinstance(message, Mapping):
+            recognised = False
+            continue
+        if not _is_plain(message):
+            recognised = False
+        if role == "user":
+            users.append(message)
+        elif role == "assistant":
+            bot.append(message_text(message))
+            for call in message.get("tool_calls") or ():
+                name, call_id = _call(call)
+                calls[call_id] = name
+                pending.add(call_id)
+        else:
+            call_id = str(message.get("tool_call_id") or _async_call_id(message) or "")
+            call_ids.add(call_id)
+            if not _is_pending(message):
+                pending.discard(call_id)
+    return Exchange(
+        positions=tuple(group),
+        user_messages=tuple(users),
+        user_text=" ".join(text for m in users if (text := message_text(m).strip())),
+        bot_text=" ".join(text for text in (part.strip() for part in bot) if text),
+        called=tuple(calls.values()),
+        open_calls=tuple(name for call_id, name in calls.items() if call_id in pending),
+        call_ids=frozenset(call_ids | set(calls)),
+        recognised=recognised,
+    )
+
+
+def _role(message: object) -> str | None:
+    """The role of a standard message. None: a message in a service's own format, or nothing we know."""
+    if not isinstance(message, Mapping):
+        return None
+    role = message.get("role")
+    return role if role in ("system", "developer", "user", "assistant", "tool") else None
+
+
+def _is_applications(message: object) -> bool:
+    """System and developer messages (our blocks among the latter), but not the late result of a tool call."""
+    role = _role(message)
+    return role == "system" or (role == "developer" and _async_call_id(message) is None)
+
+
+def _is_plain(message: Mapping[str, object]) -> bool:
+    """Text and tool calls only; images, audio and files are not stored in pages and must not leave."""
+    content = message.get("content")
+    if content is None or isinstance(content, str):
+        return True
+    return isinstance(content, list) and all(
+        isinstance(p, Mapping) and p.get("type") == "text" for p in content
+    )
+
+
+def _call(call: object) -> tuple[str, str]:
+    if not isinstance(call, Mapping):
+        return "", ""
+    function = call.get("function")
+    name = function.get("name") if isinstance(function, Mapping) else ""
+    return str(name or ""), str(call.get("id") or "")
+
+
+def _payload(message: object) -> Mapping[str, object] | None:
+    """The body of Pipecat's asynchronous tool messages, which travel as JSON text in tool and developer messages."""
+    text = message.get("content") if isinstance(message, Mapping) else None
+    if not isinstance(text, str) or not text.startswith('{"type": "async_tool"'):
+        return None
+    try:
+        payload = json.loads(text)
+    except ValueError:
+        return None
+    return payload if isinstance(payload, dict) else None
+
+
+def _async_call_id(message: object) -> str | None:
+    payload = _payload(message)
+    return None if payload is None else str(payload.get("tool_call_id") or "") or None
+
+
+def _is_pending(message: Mapping[str, object]) -> bool:
+    payload = _payload(message)
+    if payload is not None:
+        return payload.get("status") != "finished"
+    return message.get("content") in _PENDING_RESULTS

@@ -1,0 +1,198 @@
+"""Text embedders, each with a name that a store remembers.
+
+Default: sentence-transformers/all-MiniLM-L6-v2 through fastembed, with which every figure of this package was measured.
+The model comes from a folder you name, from fastembed's cache, or, when you allow it and there is a network, from the
+Hugging Face hub. The cache is always tried first and without a network, so that a machine without one answers at once
+instead of after fastembed's three back-offs (39 s).
+
+All calls block for milliseconds (for seconds while a model loads): run them in a worker thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from loguru import logger
+
+from pipecat_voicectx.errors import UnavailableError, UsageError
+from pipecat_voicectx.memory.index import FloatArray
+from pipecat_voicectx.memory.tokens import tokenize
+
+__all__ = [
+    "BGE_SMALL",
+    "MINILM",
+    "Embedder",
+    "FastEmbedder",
+    "LexicalEmbedder",
+    "default_embedder",
+]
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+BGE_SMALL = "BAAI/bge-small-en-v1.5"
+_DIMENSIONS = {MINILM: 384, BGE_SMALL: 384}
+# Chosen: one small batch; page turns come by twos, a re-embedding by thousands.
+_BATCH = 32
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors. Thread-safe; the same text always gives the same vector."""
+
+    @property
+    def name(self) -> str:
+        """Identifies the vectors: two embedders with one name must be interchangeable. Stores are stamped with it."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> list[FloatArray]:
+        """One vector per text. Blocks.
+
+        Raises:
+            UnavailableError: The model cannot be had now.
+        """
+        ...
+
+
+class FastEmbedder:
+    """A fastembed model on one thread of the CPU. The model loads at the first `embed` (or `load`), not before.
+
+    Args:
+        model: A name fastembed knows; `MINILM` or `BGE_SMALL`.
+        path: Folder with the model's files. They are taken for `model`, whose name the store is stamped with.
+        cache_dir: fastembed's cache folder; its own default otherwise (`FASTEMBED_CACHE_PATH`).
+        download: Whether a model that is in no cache may be fetched from the Hugging Face hub.
+
+    Raises:
+        UsageError: Unknown model, or `path` is not a folder with a model.
+    """
+
+    def __init__(
+        self,
+        model: str = MINILM,
+        *,
+        path: str | Path | None = None,
+        cache_dir: str | Path | None = None,
+        download: bool = False,
+    ) -> None:
+        if model not in _DIMENSIONS:
+            raise UsageError(
+                f"unknown embedding model {model!r}; use one of {', '.join(sorted(_DIMENSIONS))}"
+            )
+        if path is not None and not (Path(path) / "tokenizer.json").is_file():
+            raise UsageError(f"embedding model folder {path} has no tokenizer.json")
+        self._model_name = model
+        self._path = str(path) if path is not None else None
+        self._cache_dir = str(cache_dir) if cache_dir is not None else None
+        self._download = download
+        self._model: Any = None
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        return self._model_name
+
+    @property
+    def dimension(self) -> int:
+        return _DIMENSIONS[self._model_name]
+
+    def load(self) -> None:
+        """Loads the model; does nothing when it is loaded. Blocks for about a second, longer for a download.
+
+        Raises:
+            UnavailableError: Not in the folder or cache, and not to be downloaded.
+        """
+        with self._lock:
+            if self._model is None:
+                self._model = self._load()
+
+    def embed(self, texts: Sequence[str]) -> list[FloatArray]:
+        if not texts:
+            return []
+        self.load()
+        cleaned = [text if text.strip() else "." for text in texts]
+        return [np.asarray(v, np.float32) for v in self._model.embed(cleaned, batch_size=_BATCH)]
+
+    def _load(self) -> Any:
+        # The hub's progress bars and telemetry have no place in a voice bot's terminal; what the host set stays.
+        os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+        try:
+            from fastembed import TextEmbedding
+        except ImportError as error:
+            raise UnavailableError("fastembed is not installed: pip install fastembed") from error
+        common: dict[str, Any] = {"threads": 1, "cuda": False, "cache_dir": self._cache_dir}
+        if self._path is not None:
+            try:
+                return TextEmbedding(self._model_name, specific_model_path=self._path, **common)
+            except Exception as error:  # onnxruntime and tokenizers raise what they like for a broken file
+                raise UnavailableError(f"embedding model in {self._path} does not load: {error}") from error
+        try:
+            return TextEmbedding(self._model_name, local_files_only=True, **common)
+        except Exception as error:  # fastembed raises ValueError, the hub its own classes
+            if not self._download:
+                raise UnavailableError(
+                    f"embedding model {self._model_name} is not in fastembed's cache; give its folder, or allow "
+                    "the download once with FastEmbedder(download=True)"
+                ) from error
+        logger.info("downloading embedding model {}", self._model_name)
+        try:
+            return TextEmbedding(self._model_name, **common)
+        except Exception as error:
+            raise UnavailableError(
+                f"embedding model {self._model_name} cannot be downloaded: {error}"
+            ) from error
+
+
+class LexicalEmbedder:
+    """Hashed words and word stems as a vector: no model, no network, no meaning.
+
+    The stand-in of the demo and of tests. It finds what shares words with the query, roughly as BM25 does, and
+    nothing else. Vectors are stable across machines and versions of Python.
+    """
+
+    _DIMENSION = 256
+
+    @property
+    def name(self) -> str:
+        return f"voicectx-lexical-{self._DIMENSION}"
+
+    @property
+    def dimension(self) -> int:
+        return self._DIMENSION
+
+    def embed(self, texts: Sequence[str]) -> list[FloatArray]:
+        return [self._embed(text) for text in texts]
+
+    def _embed(self, text: str) -> FloatArray:
+        vector = np.zeros(self._DIMENSION, np.float32)
+        for token in tokenize(text):
+            digest = hashlib.blake2b(token.encode(), digest_size=8).digest()
+            sign = 1.0 if digest[4] & 1 else -1.0
+            vector[int.from_bytes(digest[:4], "little") % self._DIMENSION] += sign
+        norm = float(np.linalg.norm(vector))
+        return vector / np.float32(norm) if norm else vector
+
+
+def default_embedder(*, path: str | Path | None = None, download: bool = False) -> Embedder:
+    """MiniLM when it can be had, else the lexical embedder, which says so in one line of the log.
+
+    For demos and stores in memory only: a persistent store names its embedder, so that it never changes silently.
+    Blocks while the model loads.
+    """
+    embedder = FastEmbedder(MINILM, path=path, download=download)
+    try:
+        embedder.load()
+    except UnavailableError as error:
+        logger.warning("searching by words only (lexical embedder): {}", error)
+        return LexicalEmbedder()
+    return embedder

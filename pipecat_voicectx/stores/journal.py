@@ -1,0 +1,247 @@
+"""The crash-safe journal in front of the page store: append-only JSON lines, each flushed to the disk.
+
+A write is acknowledged once its line is on the disk (`fsync`), before the store has it. `done` lines mark what the
+store has taken. On start, whatever was appended and not done is handed out again, in order; applying it twice is
+harmless because pages carry stable ids. A torn last line (a crash in the middle of a write) is cut off and counted; a
+line that is damaged, or that the store refuses for good, goes to `poison.jsonl` beside the journal and is counted, so
+that one bad entry never keeps the good ones from being written.
+
+Not thread-safe: the store's one writer thread owns it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipecat_voicectx.errors import UnavailableError
+
+__all__ = ["Journal", "JournalEntry", "JournalStats"]
+
+# Chosen: rewriting a file this small takes a few milliseconds.
+_COMPACT_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One acknowledged write that the store may not have yet."""
+
+    sequence: int
+    body: dict[str, Any]
+
+
+@dataclass(slots=True)
+class JournalStats:
+    """Counters since the journal was opened."""
+
+    appended: int = 0
+    replayed: int = 0
+    torn: int = 0
+    """Last lines cut off, because a crash had left them unfinished."""
+    poisoned: int = 0
+    """Entries set aside because they were damaged or refused for good."""
+
+
+@dataclass(slots=True)
+class Journal:
+    """An open journal. `open_journal` makes one."""
+
+    path: Path
+    stats: JournalStats = field(default_factory=JournalStats)
+    _pending: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _next: int = 1
+    _file: Any = None
+
+    @classmethod
+    def open(cls, path: Path) -> Journal:
+        """Opens or creates the journal and reads what is pending.
+
+        Raises:
+            UnavailableError: The folder or file cannot be written.
+        """
+        journal = cls(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            journal._read()
+            journal._file = path.open("ab")
+            _sync_folder(path.parent)
+        except OSError as error:
+            raise UnavailableError(f"journal {path} cannot be opened: {error.strerror or error}") from error
+        journal.stats.replayed = len(journal._pending)
+        return journal
+
+    def pending(self) -> list[JournalEntry]:
+        """Entries that were acknowledged and are not done, oldest first."""
+        return [JournalEntry(sequence, body) for sequence, body in sorted(self._pending.items())]
+
+    def append(self, body: Mapping[str, Any]) -> int:
+        """Writes one entry and returns its sequence number once it is on the disk. Blocks for the `fsync`.
+
+        Raises:
+            UnavailableError: The disk is full or gone. Nothing was acknowledged; the caller keeps the entry.
+        """
+        sequence = self._next
+        self._write({"seq": sequence, "body": dict(body)}, durable=True)
+        self._next += 1
+        self._pending[sequence] = dict(body)
+        self.stats.appended += 1
+        return sequence
+
+    def done(self, sequence: int) -> None:
+        """The store has the entry. Not flushed: losing the mark only costs a harmless repetition."""
+        if self._pending.pop(sequence, None) is None:
+            return
+        try:
+            self._write({"done": sequence}, durable=False)
+            if not self._pending and self._file.tell() > _COMPACT_BYTES:
+                self._compact()
+        except UnavailableError:
+            return
+
+    def poison(self, sequence: int, reason: str) -> None:
+        """Sets an entry aside for good, with the reason; it will not be replayed."""
+        body = self._pending.get(sequence)
+        if body is None:
+            return
+        self._set_aside({"seq": sequence, "reason": reason, "body": body})
+        self.done(sequence)
+
+    def close(self) -> None:
+        """Closes the file. What is pending stays for the next start. Harmless when repeated."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def erase(self, matches: Any) -> int:
+        """Rewrites the journal without the entries for whose body `matches` is true, poisoned ones included."""
+        gone = [sequence for sequence, body in self._pending.items() if matches(body)]
+        for sequence in gone:
+            del self._pending[sequence]
+        self._compact()
+        poison = self._poison_path
+        if poison.exists():
+            kept = [line for line in poison.read_bytes().splitlines() if not _line_matches(line, matches)]
+            _replace(poison, b"".join(line + b"\n" for line in kept))
+        return len(gone)
+
+    @property
+    def _poison_path(self) -> Path:
+        return self.path.with_name("poison.jsonl")
+
+    def _read(self) -> None:
+        data = self.path.read_bytes() if self.path.exists() else b""
+        complete, _, tail = data.rpartition(b"\n")
+        if tail:
+            self.stats.torn += 1
+            with self.path.open("r+b") as file:
+                file.truncate(len(data) - len(tail))
+        for raw in complete.splitlines():
+            if not raw.strip():
+                continue
+            record = _parse(raw)
+            if record is None:
+                self._set_aside({"reason": "damaged line", "line": raw.decode("utf-8", "replace")})
+            elif "done" in record:
+                self._pending.pop(record["done"], None)
+                self._next = max(self._next, record["done"] + 1)
+            else:
+                self._pending[record["seq"]] = record["body"]
+                self._next = max(self._next, record["seq"] + 1)
+
+    def _write(self, record: dict[str, Any], *, durable: bool) -> None:
+        start = self._file.tell() if self._file is not None else 0
+        try:
+            if self._file is None:
+                raise OSError("journal is closed")
+            self._file.write(_line(record))
+            self._file.flush()
+            if durable:
+                os.fsync(self._file.fileno())
+        except (OSError, ValueError) as error:
+            if self._file is not None:
+                self._recover(start)
+            raise UnavailableError(f"journal {self.path} cannot be written: {error}") from error
+
+    def _recover(self, length: int) -> None:
+        """Cuts off half a line that a full disk left, so that the next append starts on its own line."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self._file = None
+        try:
+            os.truncate(self.path, length)
+            self._file = self.path.open("ab")
+        except OSError:
+            return
+
+    def _set_aside(self, record: dict[str, Any]) -> None:
+        self.stats.poisoned += 1
+        with self._poison_path.open("ab") as file:
+            file.write(_line(record))
+
+    def _compact(self) -> None:
+        lines = b"".join(
+            _line({"seq": sequence, "body": body}) for sequence, body in sorted(self._pending.items())
+        )
+        # The last number used is kept, so that numbers never repeat.
+        lines += _line({"done": self._next - 1})
+        if self._file is not None:
+            self._file.close()
+        _replace(self.path, lines)
+        self._file = self.path.open("ab")
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=str)
+    data = text.encode("utf-8", "surrogatepass")
+    return b"%08x %s\n" % (zlib.crc32(data), data)
+
+
+def _parse(raw: bytes) -> dict[str, Any] | None:
+    checksum, _, data = raw.partition(b" ")
+    try:
+        if int(checksum, 16) != zlib.crc32(data):
+            return None
+        record = json.loads(data.decode("utf-8", "surrogatepass"))
+    except (ValueError, UnicodeDecodeError):
+        return None
+    if not isinstance(record, dict):
+        return None
+    if isinstance(record.get("done"), int):
+        return record
+    return record if isinstance(record.get("seq"), int) and isinstance(record.get("body"), dict) else None
+
+
+def _line_matches(raw: bytes, matches: Any) -> bool:
+    try:
+        record = json.loads(raw.partition(b" ")[2].decode("utf-8", "surrogatepass"))
+    except ValueError:
+        return True
+    body = record.get("body") if isinstance(record, dict) else None
+    return not isinstance(body, dict) or bool(matches(body))
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes a new directory entry durable; a no-op where folders cannot be opened."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    with contextlib.suppress(OSError):
+        os.fsync(descriptor)
+    os.close(descriptor)

@@ -1,0 +1,308 @@
+"""The calls to Qdrant: pages as points, with the owner in the payload of each.
+
+The same calls serve an embedded database (a folder, one process) and a server (a URL). Everything here blocks and must
+run on the store's one thread: the embedded database does not survive a write beside a search.
+
+A collection is named by embedder and dimension, so vectors of two models never mix. A stamp beside it records embedder,
+dimension and schema; a store whose stamp differs is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from qdrant_client import QdrantClient, models
+
+from pipecat_voicectx.errors import (
+    BadInputError,
+    EmbedderMismatchError,
+    StoreLockedError,
+    UnavailableError,
+)
+from pipecat_voicectx.memory.index import FloatArray
+from pipecat_voicectx.memory.pages import PAGE_SCHEMA_VERSION, Owner, VoicePage
+
+__all__ = ["EmbedderStamp", "QdrantPages", "StoredPage", "collection_name"]
+
+_META = "voicectx_meta"
+_META_POINT = "00000000-0000-4000-8000-0000000ec0de"
+_SIDES = ("user", "bot")
+# Chosen: one page of a scroll; 512 pages with two vectors of 384 are 1.6 MB.
+_SCROLL = 512
+# Chosen: a server on the same network answers in milliseconds; nothing on the response path waits for this.
+_SERVER_TIMEOUT_SECS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedderStamp:
+    """Which embedder made a store's vectors."""
+
+    name: str
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPage:
+    """A page with the vectors of its two turns; None where a turn is empty or could not be embedded."""
+
+    page: VoicePage
+    vectors: tuple[FloatArray | None, FloatArray | None]
+
+
+def collection_name(stamp: EmbedderStamp) -> str:
+    """`voicectx_pages_<embedder>_<dimension>`."""
+    slug = re.sub(r"[^a-z0-9]+", "-", stamp.name.lower()).strip("-")
+    return f"voicectx_pages_{slug}_{stamp.dimension}"
+
+
+class QdrantPages:
+    """Pages in one Qdrant database. Exactly one of `path` and `url`."""
+
+    def __init__(
+        self, *, path: Path | None, url: str | None, api_key: str | None, stamp: EmbedderStamp
+    ) -> None:
+        self._where = str(path) if path is not None else str(url)
+        self._stamp = stamp
+        self._collection = collection_name(stamp)
+        self._client = self._connect(path, url, api_key)
+        self.refused_owner = 0
+        """Hits dropped because their owner was not the one asked for."""
+        self.unreadable = 0
+        """Points that are no page this version can read."""
+        try:
+            self._check_stamp()
+        except BaseException:
+            self._client.close()
+            raise
+
+    def upsert(self, stored: StoredPage) -> None:
+        """Writes a page under its id.
+
+        Raises:
+            UnavailableError: The database does not answer, or the disk is full.
+        """
+        vectors = {
+            side: vector.tolist()
+            for side, vector in zip(_SIDES, stored.vectors, strict=True)
+            if vector is not None
+        }
+        point = models.PointStruct(id=stored.page.id, vector=vectors, payload=stored.page.to_json())
+        self._call("upsert", lambda: self._client.upsert(self._collection, [point], wait=True))
+
+    def get(self, owner: Owner, page_id: str) -> VoicePage | None:
+        """One page, if it is the owner's."""
+        records = self._call("retrieve", lambda: self._client.retrieve(self._collection, [page_id]))
+        pages = [page for record in records if (page := self._page(owner, record.payload)) is not None]
+        return pages[0] if pages else None
+
+    def load(self, owner: Owner, *, limit: int) -> list[StoredPage]:
+        """All pages of an owner, oldest first; the newest `limit` when there are more."""
+        pages = [stored for stored in self._scroll(owner) if stored is not None]
+        pages.sort(key=lambda s: (s.page.started_wall_secs, s.page.session_id, s.page.index))
+        return pages[-limit:]
+
+    def search(self, owner: Owner, vector: FloatArray, *, limit: int) -> list[tuple[VoicePage, float]]:
+        """The owner's pages nearest to a vector, best turn per page, best first. For users too large to preload."""
+        best: dict[str, tuple[VoicePage, float]] = {}
+        for side in _SIDES:
+            response = self._call(
+                "query_points",
+                lambda side=side: self._client.query_points(
+                    self._collection,
+                    query=vector.tolist(),
+                    using=side,
+                    query_filter=_filter(owner),
+                    limit=limit,
+                ),
+            )
+            for point in response.points:
+                page = self._page(owner, point.payload)
+                if page is not None and point.score > best.get(page.id, (page, -2.0))[1]:
+                    best[page.id] = (page, float(point.score))
+        return sorted(best.values(), key=lambda hit: -hit[1])[:limit]
+
+    def count(self, owner: Owner) -> int:
+        """How many pages the owner has."""
+        result = self._call(
+            "count", lambda: self._client.count(self._collection, count_filter=_filter(owner))
+        )
+        return int(result.count)
+
+    def owners(self) -> list[Owner]:
+        """Everybody with pages here. Reads the whole collection."""
+        seen = {stored.page.owner for stored in self._scroll(None) if stored is not None}
+        return sorted(seen, key=lambda o: (o.user_id, o.agent_id))
+
+    def erase(self, owner: Owner) -> int:
+        """Deletes all pages of an owner and returns how many there were."""
+        there = self.count(owner)
+        selector = models.FilterSelector(filter=_filter(owner))
+        self._call(
+            "delete", lambda: self._client.delete(self._collection, points_selector=selector, wait=True)
+        )
+        return there
+
+    def move_to(self, stamp: EmbedderStamp) -> str:
+        """Makes the collection for another embedder current, creating it; returns the name of the old one."""
+        old = self._collection
+        self._stamp, self._collection = stamp, collection_name(stamp)
+        self._ensure_collection()
+        self._write_stamp()
+        return old
+
+    def drop(self, collection: str) -> None:
+        """Deletes a collection."""
+        self._call("delete_collection", lambda: self._client.delete_collection(collection))
+
+    def everything(self) -> list[VoicePage]:
+        """Every page of every owner."""
+        return [stored.page for stored in self._scroll(None) if stored is not None]
+
+    def answers(self) -> bool:
+        """Whether the database answers at all."""
+        try:
+            self._call("collection_exists", lambda: self._client.collection_exists(_META))
+        except UnavailableError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Closes the database. Harmless when repeated."""
+        self._client.close()
+
+    def _connect(self, path: Path | None, url: str | None, api_key: str | None) -> QdrantClient:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                if path is not None:
+                    return QdrantClient(path=str(path))
+                return QdrantClient(
+                    url=url, api_key=api_key, timeout=_SERVER_TIMEOUT_SECS, check_compatibility=False
+                )
+        except RuntimeError as error:
+            if "already accessed" in str(error):
+                raise StoreLockedError(
+                    f"page store {path} is in use by another process; embedded Qdrant serves one process per path. "
+                    "Use another path, or a Qdrant server (url=...) for more than one process"
+                ) from error
+            raise UnavailableError(f"page store {self._where} does not open: {error}") from error
+        except Exception as error:
+            raise UnavailableError(
+                f"page store {self._where} does not open: {type(error).__name__}: {error}"
+            ) from error
+
+    def _check_stamp(self) -> None:
+        if not self._call("collection_exists", lambda: self._client.collection_exists(_META)):
+            self._call(
+                "create_collection",
+                lambda: self._client.create_collection(
+                    _META, vectors_config=models.VectorParams(size=1, distance=models.Distance.DOT)
+                ),
+            )
+        records = self._call("retrieve", lambda: self._client.retrieve(_META, [_META_POINT]))
+        if not records:
+            self._ensure_collection()
+            self._write_stamp()
+            return
+        stamp = records[0].payload or {}
+        schema = stamp.get("schema")
+        if not isinstance(schema, int) or schema > PAGE_SCHEMA_VERSION:
+            raise UnavailableError(
+                f"page store {self._where} has schema {schema!r}, written by a newer version; upgrade pipecat-voicectx"
+            )
+        if (stamp.get("embedder"), stamp.get("dimension")) != (self._stamp.name, self._stamp.dimension):
+            raise EmbedderMismatchError(
+                f"page store {self._where} was made with embedder {stamp.get('embedder')!r} "
+                f"({stamp.get('dimension')}), opened with {self._stamp.name!r} ({self._stamp.dimension}). Open it with the former, or re-embed "
+                "it once: pipecat_voicectx.stores.page_store.reembed(path, old, new)"
+            )
+        self._ensure_collection()
+
+    def _ensure_collection(self) -> None:
+        if self._call("collection_exists", lambda: self._client.collection_exists(self._collection)):
+            return
+        params = models.VectorParams(size=self._stamp.dimension, distance=models.Distance.COSINE)
+        self._call(
+            "create_collection",
+            lambda: self._client.create_collection(
+                self._collection, vectors_config=dict.fromkeys(_SIDES, params)
+            ),
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the embedded database says that it ignores indexes
+            for key in ("owner.user_id", "owner.agent_id", "session_id"):
+                self._call(
+                    "create_payload_index",
+                    lambda key=key: self._client.create_payload_index(
+                        self._collection, key, field_schema=models.PayloadSchemaType.KEYWORD
+                    ),
+                )
+
+    def _write_stamp(self) -> None:
+        payload = {
+            "schema": PAGE_SCHEMA_VERSION,
+            "embedder": self._stamp.name,
+            "dimension": self._stamp.dimension,
+        }
+        point = models.PointStruct(id=_META_POINT, vector=[0.0], payload=payload)
+        self._call("upsert", lambda: self._client.upsert(_META, [point], wait=True))
+
+    def _scroll(self, owner: Owner | None) -> Iterator[StoredPage | None]:
+        offset: Any = None
+        while True:
+            records, offset = self._call(
+                "scroll",
+                lambda offset=offset: self._client.scroll(
+                    self._collection,
+                    scroll_filter=_filter(owner) if owner is not None else None,
+                    limit=_SCROLL,
+                    offset=offset,
+                    with_vectors=True,
+                ),
+            )
+            for record in records:
+                page = self._page(owner, record.payload)
+                yield None if page is None else StoredPage(page, _vectors(record.vector))
+            if offset is None:
+                return
+
+    def _page(self, owner: Owner | None, payload: Any) -> VoicePage | None:
+        """The page of a hit, after a second look at whose it is."""
+        try:
+            page = VoicePage.from_json(payload or {})
+        except BadInputError:
+            self.unreadable += 1
+            return None
+        if owner is not None and page.owner != owner:
+            self.refused_owner += 1
+            return None
+        return page
+
+    def _call(self, what: str, function: Any) -> Any:
+        try:
+            return function()
+        except Exception as error:  # the client raises httpx, grpc, pydantic, sqlite and OS errors alike
+            raise UnavailableError(
+                f"page store {self._where}: {what} failed: {type(error).__name__}: {error}"
+            ) from error
+
+
+def _filter(owner: Owner) -> models.Filter:
+    return models.Filter(
+        must=[
+            models.FieldCondition(key="owner.user_id", match=models.MatchValue(value=owner.user_id)),
+            models.FieldCondition(key="owner.agent_id", match=models.MatchValue(value=owner.agent_id)),
+        ]
+    )
+
+
+def _vectors(raw: Any) -> tuple[FloatArray | None, FloatArray | None]:
+    named: dict[str, Sequence[float]] = raw if isinstance(raw, dict) else {}
+    user, bot = (np.asarray(named[side], np.float32) if side in named else None for side in _SIDES)
+    return user, bot
