@@ -20,7 +20,7 @@ from aiortc.mediastreams import MediaStreamError
 from pipecat_voicectx.demo.events import EventLog
 from pipecat_voicectx.demo.microphone import FRAME_SAMPLES, RATE_HZ, LossGate, Microphone
 from pipecat_voicectx.demo.playout import PauseDetector, Playout
-from pipecat_voicectx.demo.recorded_stt import recording_message
+from pipecat_voicectx.demo.recorded_stt import RECORDING_MESSAGE, recording_message
 from pipecat_voicectx.demo.recording import Recording, read_audio
 from pipecat_voicectx.demo.scenario import AfterBotSilence, BargeIn, Call, Role, Scenario, Utterance
 from pipecat_voicectx.errors import UnavailableError
@@ -95,6 +95,7 @@ class _LiveCall:
         self._detector = PauseDetector(min_pause_secs=MIN_PAUSE_SECS)
         self._tasks: list[asyncio.Task[None]] = []
         self._epoch = 0
+        self._message_number = 0
         self._first_rtp = 0
         self._began_secs = 0.0
 
@@ -171,12 +172,13 @@ class _LiveCall:
             if utterance.is_lost(packet):
                 self._gate.drop(first_frame + packet)
         rtp = (self._first_rtp + first_frame * FRAME_SAMPLES) % (1 << 32)
-        self._channel.send(json.dumps(recording_message(utterance.id, rtp)))
+        self._send_message(RECORDING_MESSAGE, recording_message(utterance.id, rtp))
         self._log.write("utterance", **_utterance_fields(utterance, recording, self._log.at(began_secs)))
         onset_secs = began_secs + recording.words[0][1]
         if utterance.role is Role.BARGE_IN:
             await asyncio.sleep(max(0.0, onset_secs - time.monotonic()))
             position = self._playout.track_sample(now_secs=onset_secs)
+            self._acknowledge(onset_secs)
             self._log.write("barge_in", at=self._log.at(onset_secs), id=utterance.id, track_sample=position or 0)
         await asyncio.sleep(max(0.0, began_secs + recording.speech_end_secs - time.monotonic()))
         self._detector.restart()
@@ -211,7 +213,13 @@ class _LiveCall:
             return
         self._log.write("played", at=self._log.at(now_secs), track_sample=position)
         ack = {"v": 1, "t": "ack", "epoch": self._epoch, "r": None, "samples": position, "turn": None}
-        self._send(json.dumps({"type": "voicectx", **ack, "age": 0, "pd": 0, "live": True}))
+        self._send_message("voicectx", {**ack, "age": 0, "pd": 0, "live": True})
+
+    def _send_message(self, kind: str, data: Mapping[str, object]) -> None:
+        """In RTVI's envelope, which Pipecat's own clients use."""
+        self._message_number += 1
+        envelope = {"label": "rtvi-ai", "type": "client-message", "id": str(self._message_number)}
+        self._send(json.dumps({**envelope, "data": {"t": kind, "d": data}}))
 
     def _send(self, text: str) -> None:
         if self._channel.readyState == "open":

@@ -7,18 +7,12 @@ process. A line is written whole and at once; what a killed process leaves behin
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["EVENTS_ENV", "START_ENV", "EventLog", "read_events"]
-
-EVENTS_ENV = "VOICECTX_DEMO_EVENTS"
-"""Path of the file a process of the demo appends its events to."""
-START_ENV = "VOICECTX_DEMO_START_SECS"
-"""Monotonic time of the start of the pass."""
+__all__ = ["EventLog", "read_events"]
 
 
 @dataclass(slots=True)
@@ -28,13 +22,8 @@ class EventLog:
     path: Path
     source: str
     start_secs: float
+    """Monotonic time at which the pass began."""
     listeners: list[Callable[[Mapping[str, object]], None]] = field(default_factory=list)
-
-    @classmethod
-    def from_environment(cls, source: str) -> EventLog | None:
-        """The log of a process the demo started; None in a bot somebody runs by hand."""
-        path, start = os.environ.get(EVENTS_ENV), os.environ.get(START_ENV)
-        return cls(Path(path), source, float(start)) if path and start else None
 
     def now_secs(self) -> float:
         """Seconds since the pass began."""

@@ -48,9 +48,10 @@ class Instruments:
     @classmethod
     def of_demo(cls, settings: BotSettings, transport: BaseTransport, parts: Parts) -> Instruments:
         """Attached to a session of the demo; inert in any other."""
-        bot_log, own_log = EventLog.from_environment("bot"), EventLog.from_environment("voicectx")
-        if bot_log is None:
+        if settings.events_path is None:
             return cls(None, None)
+        bot_log = EventLog(settings.events_path, "bot", settings.start_secs)
+        own_log = EventLog(settings.events_path, "voicectx", settings.start_secs)
         probe = DemoProbe(bot_log, first_turn=(settings.call - 1) * _TURNS_PER_CALL + 1)
         if isinstance(parts.tts, EspeakTTSService):
             parts.tts.add_speech_listener(probe.track.on_synthesis)

@@ -40,7 +40,11 @@ class BotSettings:
     store_path: Path
     """Folder of what is remembered."""
     call: int
-    """Which call of the session this is, from 1."""
+    """Which call of the pass this is, from 1."""
+    events_path: Path | None
+    """Where the demo wants its events; None in a bot somebody runs by hand."""
+    start_secs: float
+    """Monotonic time at which the demo's pass began."""
 
     @classmethod
     def of_session(cls, body: object) -> BotSettings:
@@ -60,6 +64,8 @@ class BotSettings:
             user_id=str(given.get("user_id", "local-user")),
             store_path=Path(str(given.get("store", os.environ.get("VOICECTX_STORE", "voicectx_store")))),
             call=int(given.get("call", 1)),
+            events_path=Path(str(given["events"])) if "events" in given else None,
+            start_secs=float(given.get("start_secs", 0.0)),
         )
 
 

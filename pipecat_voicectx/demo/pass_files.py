@@ -34,7 +34,14 @@ class PassFiles:
     def event_files(self) -> list[Path]:
         return [self.caller_events, self.bot_events, self.llm_events]
 
-    def session_body(self, *, plugin: bool, scenario_path: Path, call: int) -> dict[str, object]:
+    @property
+    def log(self) -> Path:
+        """Output of the pass's processes."""
+        return self.folder / "output.log"
+
+    def session_body(
+        self, *, plugin: bool, scenario_path: Path, call: int, start_secs: float
+    ) -> dict[str, object]:
         """The runner body of a session; the same object goes through HTTP and in process."""
         return {
             "plugin": int(plugin),
@@ -42,4 +49,6 @@ class PassFiles:
             "call": call,
             "user_id": "demo-caller",
             "store": str(self.store),
+            "events": str(self.bot_events),
+            "start_secs": start_secs,
         }

@@ -31,7 +31,7 @@ from pipecat_voicectx.demo.recording import Recording
 __all__ = ["RECORDING_MESSAGE", "HeardWord", "RecordedCallSTT", "RecordedListener", "recording_message"]
 
 RECORDING_MESSAGE = "voicectx-demo-recording"
-"""`type` of the caller's announcement."""
+"""Type of the caller's announcement, an RTVI client message."""
 
 _RTP_RATE_HZ = 48_000
 _PIECE_SAMPLES = 960
@@ -45,7 +45,7 @@ _CODEC_DELAY_SAMPLES = 312
 
 def recording_message(utterance_id: str, rtp_timestamp: int) -> dict[str, object]:
     """What the caller sends when a recording begins with the packet of that RTP timestamp."""
-    return {"type": RECORDING_MESSAGE, "id": utterance_id, "r": rtp_timestamp}
+    return {"id": utterance_id, "r": rtp_timestamp}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,9 +165,10 @@ class RecordedCallSTT(STTService):
             )
 
     def _on_message(self, message: object) -> None:
-        if not isinstance(message, dict) or message.get("type") != RECORDING_MESSAGE:
+        data = message.get("data") if isinstance(message, dict) else None
+        if not isinstance(data, dict) or data.get("t") != RECORDING_MESSAGE or not isinstance(data.get("d"), dict):
             return
-        utterance_id, rtp = message.get("id"), message.get("r")
+        utterance_id, rtp = data["d"].get("id"), data["d"].get("r")
         if isinstance(utterance_id, str) and isinstance(rtp, int):
             self._unplaced.append((utterance_id, rtp))
             self._place_announced()

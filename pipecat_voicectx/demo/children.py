@@ -1,0 +1,75 @@
+"""Child processes that never outlive the demo: their own process group, killed on every way out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["Child", "end_with_parent"]
+
+_PARENT_ENV = "VOICECTX_DEMO_PARENT"
+# Chosen: time for a bot to close its connection before it is killed.
+_GRACE_SECS = 3.0
+_POLL_SECS = 0.5
+
+
+class Child:
+    """A Python module running as a child, output to a file."""
+
+    def __init__(self, module: str, args: Sequence[str], *, output: Path, env: Mapping[str, str] | None = None) -> None:
+        self.module = module
+        self._output = output.open("ab")
+        environment = {**os.environ, **(env or {}), _PARENT_ENV: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, *args],
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    def stop(self) -> None:
+        """Ends the child and whatever it started; safe to call twice."""
+        if self._process.poll() is None:
+            self._signal(signal.SIGTERM)
+            try:
+                self._process.wait(_GRACE_SECS)
+            except subprocess.TimeoutExpired:
+                pass
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        self._output.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def end_with_parent() -> None:
+    """In a child: ends this process when the one that started it is gone, killed included."""
+    parent = os.environ.get(_PARENT_ENV)
+    if parent is None:
+        return
+    expected = int(parent)
+
+
+    def watch() -> None:
+        while os.getppid() == expected:
+            time.sleep(_POLL_SECS)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="end-with-parent", daemon=True).start()
