@@ -144,7 +144,7 @@ class LedgerEntry:
     opened_secs: float
     """When its first text or audio came."""
     closed: bool = False
-    """Whether the answer's end was seen: no more utterances will come."""
+    """No more utterances will come."""
     utterances: dict[int, Utterance] = field(default_factory=dict)
     """By the ledger's number, in order."""
     audio: deque[bytes] = field(default_factory=deque)

@@ -168,14 +168,9 @@ class TurnSettler:
             if entry.turn_id not in taken and entry.state is not TurnState.REVOKED
         ]
 
-    def answer_ended(self) -> list[SettlementEvent]:
-        """The answer's end reached the place of commits: all of its text goes into the conversation."""
-        closed = [entry for entry in self.uncommitted() if entry.closed]
-        return self._commit_whole(closed[:1])
-
-    def tool_called(self) -> list[SettlementEvent]:
-        """A tool call reached the place of commits: the text before it must be in the conversation first."""
-        return self._commit_whole(self.uncommitted()[:1])
+    def commit_through(self, turn_id: int) -> list[SettlementEvent]:
+        """An answer's end, or a tool call in it, reached the place of commits: the text up to there goes in whole."""
+        return self._commit_whole([entry for entry in self.uncommitted() if entry.turn_id <= turn_id])
 
     def cut(
         self, now_secs: float, reason: CutReason, *, turn_ids: Sequence[int] | None = None
@@ -276,13 +271,16 @@ class TurnSettler:
     # Inside
 
     def _commit_whole(self, entries: list[LedgerEntry]) -> list[SettlementEvent]:
+        if not entries:
+            return []
+        texts = [self.ledger.cut(entry, self._everything(entry)).heard_text for entry in entries]
+        text = " ".join(part for part in texts if part)
+        message = self._add_message(tuple(entry.turn_id for entry in entries), text)
         events: list[SettlementEvent] = []
+        if text:
+            events.append(CommitText(message=message.number, text=text, interrupted=False))
         for entry in entries:
-            text = self.ledger.cut(entry, self._everything(entry)).heard_text
-            message = self._add_message((entry.turn_id,), text)
-            if text:
-                events.append(CommitText(message=message.number, text=text, interrupted=False))
-            if not entry.audio_samples and self.ledger.can_apply(entry, TurnEvent.FINISHED):
+            if entry.state is TurnState.GENERATING and not entry.audio_samples:
                 self.ledger.apply(entry, TurnEvent.FINISHED)
                 events.append(self._settle(entry, self.clock.playhead(entry.opened_secs), entry.opened_secs))
         self._forget_old()

@@ -1,0 +1,330 @@
+"""`PlaybackLedger`: the conversation says what was heard, not what was generated.
+
+Place it after `transport.output()` and before the assistant aggregator. It listens at the TTS service and at the
+output transport, takes acknowledgements of playback from the client, and commits each bot turn's text where the
+aggregator would have taken it from the TTS. After an interruption the assistant message holds exactly what was
+heard, followed by a short note (`CUT_OFF_NOTE`); later acknowledgements correct it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from pipecat.frames.frames import (
+    BotStoppedSpeakingFrame,
+    CancelFrame,
+    EndFrame,
+    Frame,
+    FunctionCallInProgressFrame,
+    InputTransportMessageFrame,
+    InterruptionFrame,
+    LLMAssistantPushAggregationFrame,
+    LLMContextAssistantTurnFrame,
+    LLMFullResponseEndFrame,
+    SystemFrame,
+    TextFrame,
+    TTSStartedFrame,
+    TTSStoppedFrame,
+    VADUserStartedSpeakingFrame,
+    VADUserStoppedSpeakingFrame,
+)
+from pipecat.processors.aggregators.llm_context import LLMContext
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+from pipecat.processors.frameworks.rtvi.frames import RTVIClientMessageFrame
+
+from pipecat_voicectx.errors import BadInputError
+from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundary
+from pipecat_voicectx.playback.clock import PlayoutClock, PlayoutClockConfig
+from pipecat_voicectx.playback.heard import CUT_OFF_NOTE, HeardTurn
+from pipecat_voicectx.playback.ledger import LedgerConfig, LedgerEntry, TurnLedger
+from pipecat_voicectx.playback.settlement import (
+    AmendText,
+    CommitText,
+    CutReason,
+    RevokeAudio,
+    Settled,
+    SettlementConfig,
+    SettlementEvent,
+    TurnSettler,
+)
+from pipecat_voicectx.processors.frames import HeardTurnFrame, NetworkStateFrame
+from pipecat_voicectx.runtimes.cascaded import CascadedTaps
+from pipecat_voicectx.runtimes.client_link import Announcements, ClientLink
+from pipecat_voicectx.runtimes.heard_messages import HeardMessages
+from pipecat_voicectx.runtimes.playout_position import PlayoutPositionSource, find_position_source
+from pipecat_voicectx.sources.client_messages import RTVI_MESSAGE_TYPE, is_client_message
+from pipecat_voicectx.states.network import NetworkState
+
+__all__ = ["HeardTextFrame", "PlaybackLedger", "PlaybackLedgerConfig"]
+
+
+@dataclass
+class HeardTextFrame(SystemFrame, TextFrame):
+    """Text for the assistant aggregator. A system frame: an interruption cannot overtake or drop it."""
+
+
+@dataclass
+class _OpenTurnFrame(SystemFrame, TTSStartedFrame):
+    """Makes the aggregator open a turn if none is open, or it would drop the text that follows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaybackLedgerConfig:
+    """Settings of `PlaybackLedger`."""
+
+    ledger: LedgerConfig = field(default_factory=LedgerConfig)
+    """Bounds of the record of turns."""
+    clock: PlayoutClockConfig = field(default_factory=PlayoutClockConfig)
+    """Delays and bounds of the playout clock."""
+    settlement: SettlementConfig = field(default_factory=SettlementConfig)
+    """Times of commits and amendments."""
+    cut_off_note: str = CUT_OFF_NOTE
+    """Follows an interrupted assistant message. Empty: none. `strip_cut_off_note` takes it off again."""
+    announcements: Announcements = Announcements.AUTO
+    """How the client is told about turns and revocations."""
+
+
+class PlaybackLedger(FrameProcessor):
+    """Commits what was heard of each bot turn.
+
+    Event handlers:
+        on_heard: Called with the `HeardTurn` of a turn that was settled or amended.
+    """
+
+    def __init__(
+        self,
+        *,
+        context: LLMContext,
+        tts: FrameProcessor,
+        output: FrameProcessor,
+        config: PlaybackLedgerConfig | None = None,
+        position: PlayoutPositionSource | None = None,
+    ) -> None:
+        """Initialize the ledger and start listening.
+
+        Args:
+            context: The context the aggregators share.
+            tts: The TTS service, or whatever sends TTS frames into the output transport.
+            output: The output transport (`transport.output()`).
+            config: Settings.
+            position: Where the outgoing track stands. None: found for SmallWebRTC, counted from writes otherwise.
+        """
+        super().__init__(name="PlaybackLedger")
+        self._config = config or PlaybackLedgerConfig()
+        self._ledger = TurnLedger(config=self._config.ledger)
+        self._clock = PlayoutClock(rate_hz=24_000, config=self._config.clock)
+        self._settler = TurnSettler(ledger=self._ledger, clock=self._clock, config=self._config.settlement)
+        self._messages = HeardMessages(context, note=self._config.cut_off_note)
+        source = position or find_position_source(output)
+        self._link = ClientLink(
+            ledger=self._ledger, clock=self._clock, source=source, announcements=self._config.announcements
+        )
+        self._taps = CascadedTaps(
+            ledger=self._ledger,
+            clock=self._clock,
+            source=source,
+            pipeline_clock_ns=lambda: self.get_clock().get_time(),
+            on_turn_started=self._on_turn_started,
+        )
+        self._taps.attach(tts, output)
+        self._starting: list[tuple[LedgerEntry, int]] = []
+        self._timer: asyncio.Task[None] | None = None
+        self._last_unheard: HeardTurn | None = None
+        self.failures = 0
+        self._register_event_handler("on_heard")
+
+    @property
+    def last_unheard(self) -> HeardTurn | None:
+        """The newest interrupted turn with something unheard: for "shall I go on?". Not part of any prompt."""
+        return self._last_unheard
+
+    @property
+    def turns(self) -> tuple[LedgerEntry, ...]:
+        """The turns on record, oldest first."""
+        return tuple(self._ledger.turns)
+
+    @property
+    def client(self) -> ClientLink:
+        """The client's side: counters of its messages, measured delays."""
+        return self._link
+
+    @property
+    def fallbacks(self) -> int:
+        """Turns whose unfinished text had to be dropped because nothing said where it ended."""
+        return self._settler.fallbacks
+
+    @property
+    def rewritten(self) -> int:
+        """Times a committed message was changed: the note put in, the boundary moved."""
+        return self._messages.rewritten
+
+    def physical_boundary(self, turn_id: int) -> PhysicalBoundary | None:
+        """How much of a turn was played by now, or by its cut."""
+        return self._settler.physical_boundary(turn_id, time.monotonic())
+
+    def semantic_boundary(self, turn_id: int) -> SemanticBoundary | None:
+        """The last sentence of a turn that was played whole, by word times."""
+        return self._settler.semantic_boundary(turn_id, time.monotonic())
+
+    async def cleanup(self) -> None:
+        """Release the timer. Idempotent."""
+        await super().cleanup()  # type: ignore[no-untyped-call]
+        if self._timer is not None:
+            await self.cancel_task(self._timer)
+            self._timer = None
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        """Commit before the frames that end an answer, listen to the rest, forward everything.
+
+        Args:
+            frame: The frame.
+            direction: Where it goes.
+        """
+        await super().process_frame(frame, direction)
+        try:
+            await self._before(frame, direction)
+        except Exception as error:  # the pipeline's frame goes on whatever happens here
+            await self._failed(error)
+        await self.push_frame(frame, direction)
+        try:
+            await self._after(frame)
+        except Exception as error:
+            await self._failed(error)
+
+    async def _before(self, frame: Frame, direction: FrameDirection) -> None:
+        """What must reach the aggregator ahead of the frame."""
+        match frame:
+            case InterruptionFrame():
+                stopped, self._taps.stopped_turns = self._taps.stopped_turns, None
+                await self._carry_out(
+                    self._settler.cut(time.monotonic(), CutReason.INTERRUPTION, turn_ids=stopped)
+                )
+            case LLMFullResponseEndFrame() | LLMAssistantPushAggregationFrame():
+                await self._commit_through(frame)
+            case FunctionCallInProgressFrame() if direction is FrameDirection.DOWNSTREAM:
+                if await self._commit_through(frame):
+                    await self.push_frame(LLMAssistantPushAggregationFrame())
+            case EndFrame() | CancelFrame():
+                await self._carry_out(self._settler.cut(time.monotonic(), CutReason.ENDED))
+            case _:
+                pass
+
+    async def _after(self, frame: Frame) -> None:
+        now_secs = time.monotonic()
+        match frame:
+            case RTVIClientMessageFrame() if frame.type == RTVI_MESSAGE_TYPE:
+                await self._on_client_message(frame.data, rtvi=True)
+            case InputTransportMessageFrame() if is_client_message(frame.message):
+                await self._on_client_message(frame.message, rtvi=False)
+            case VADUserStartedSpeakingFrame():
+                age_secs = max(0.0, time.time() - frame.timestamp)
+                self._settler.speech_started(now_secs - age_secs - frame.start_secs)
+            case VADUserStoppedSpeakingFrame():
+                self._settler.speech_stopped(now_secs)
+            case LLMContextAssistantTurnFrame():
+                self._messages.sync(now_secs)
+            case NetworkStateFrame():
+                self._on_network_state(frame.state)
+            case TTSStoppedFrame() | BotStoppedSpeakingFrame():
+                self._arm_timer()
+            case _:
+                pass
+        if self._starting:
+            await self._announce_turns()
+
+    async def _commit_through(self, frame: Frame) -> bool:
+        turn_id = self._taps.turn_before(frame)
+        events = [] if turn_id is None else self._settler.commit_through(turn_id)
+        await self._carry_out(events)
+        return any(isinstance(event, CommitText) for event in events)
+
+    async def _on_client_message(self, data: object, *, rtvi: bool) -> None:
+        now_secs = time.monotonic()
+        try:
+            moved = self._link.take(data, now_secs, rtvi=rtvi)
+        except BadInputError as error:
+            # A broken client sends ten of these a second: say it once, count the rest.
+            if self._link.refused == 1:
+                await self.push_error(f"client message refused: {error}")
+            return
+        if moved:
+            await self._update(now_secs)
+
+    def _on_network_state(self, state: NetworkState) -> None:
+        if state.rtt_secs is not None:
+            self._link.rtt_secs = state.rtt_secs
+
+    # What the settler decided
+
+    async def _update(self, now_secs: float) -> None:
+        self._messages.sync(now_secs)
+        await self._carry_out(self._settler.update(now_secs))
+
+    async def _carry_out(self, events: list[SettlementEvent]) -> None:
+        now_secs = time.monotonic()
+        for event in events:
+            match event:
+                case CommitText():
+                    self._messages.committed(
+                        event.message, event.text, interrupted=event.interrupted, now_secs=now_secs
+                    )
+                    await self.push_frame(_OpenTurnFrame())
+                    await self.push_frame(HeardTextFrame(text=event.text))
+                case AmendText():
+                    self._messages.amend(event.message, event.text, interrupted=event.interrupted, now_secs=now_secs)
+                case Settled():
+                    await self._on_settled(event.turn)
+                case RevokeAudio():
+                    await self._send(self._link.revoke(event))
+        self._arm_timer()
+
+    async def _on_settled(self, turn: HeardTurn) -> None:
+        if turn.interrupted and turn.unheard_text:
+            self._last_unheard = turn
+        await self.broadcast_frame(HeardTurnFrame, turn=turn)
+        await self._call_event_handler("on_heard", turn)
+
+    # Time
+
+    def _arm_timer(self) -> None:
+        """One task waits for the next deadline; without one there is no task."""
+        if self._timer is None and self._next_deadline() is not None:
+            self._timer = self.create_task(self._wait_for_deadlines(), "deadlines")
+
+    def _next_deadline(self) -> float | None:
+        deadline = self._settler.next_deadline()
+        if self._messages.pending:
+            soon = time.monotonic() + 0.1
+            deadline = soon if deadline is None else min(deadline, soon)
+        return deadline
+
+    async def _wait_for_deadlines(self) -> None:
+        while (deadline := self._next_deadline()) is not None:
+            # At least a millisecond, so that a deadline that cannot be met yet does not spin.
+            await asyncio.sleep(max(0.001, deadline - time.monotonic()))
+            try:
+                await self._update(time.monotonic())
+            except Exception as error:
+                await self._failed(error)
+        self._timer = None
+
+    # The client
+
+    def _on_turn_started(self, entry: LedgerEntry, position_samples: int) -> None:
+        # Announced by the written frame itself, which passes here next.
+        self._starting.append((entry, position_samples))
+
+    async def _announce_turns(self) -> None:
+        starting, self._starting = self._starting, []
+        for entry, position_samples in starting:
+            await self._send(self._link.turn_started(entry.turn_id, position_samples))
+
+    async def _send(self, message: tuple[Frame, FrameDirection] | None) -> None:
+        if message is not None:
+            await self.push_frame(*message)
+
+    async def _failed(self, error: Exception) -> None:
+        self.failures += 1
+        await self.push_error(f"playback ledger: {type(error).__name__}", exception=error)

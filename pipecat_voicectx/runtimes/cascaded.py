@@ -1,0 +1,311 @@
+"""Listens at the TTS service and the output transport of a cascaded pipeline and feeds the ledger and the clock.
+
+Both listeners hang on the synchronous event `on_before_push_frame`, which runs inside `push_frame`: nothing can be
+lost in a queue, and an interruption cannot overtake it. At the TTS, text, audio and word marks come in the order the
+synthesizer made them. At the output transport, an audio frame comes right after it was written. Chunked audio loses
+its context id there; TTSStartedFrame keeps it and keeps its place, so audio belongs to the last one started.
+
+Text that the ledger will commit is marked `append_to_context=False` on its way, so that Pipecat's assistant
+aggregator does not take it a second time. Everything else about the frames is left alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pipecat.frames.frames import (
+    AggregatedTextFrame,
+    Frame,
+    FunctionCallInProgressFrame,
+    InterimTranscriptionFrame,
+    InterruptionFrame,
+    LLMAssistantPushAggregationFrame,
+    LLMFullResponseEndFrame,
+    LLMFullResponseStartFrame,
+    LLMTextFrame,
+    OutputAudioRawFrame,
+    TextFrame,
+    TranscriptionFrame,
+    TTSAudioRawFrame,
+    TTSStartedFrame,
+    TTSStoppedFrame,
+    TTSTextFrame,
+)
+from pipecat.processors.frame_processor import FrameProcessor
+
+from pipecat_voicectx.playback.clock import PlayoutClock, SentAudio
+from pipecat_voicectx.playback.ledger import LedgerEntry, TurnLedger
+from pipecat_voicectx.playback.utterance import Utterance
+from pipecat_voicectx.runtimes.playout_position import PlayoutPositionSource
+
+__all__ = ["CascadedTaps"]
+
+_DEFAULT_RATE_HZ = 24_000
+# Ends of answers and tool calls on their way from the TTS to the ledger. An interruption drops some of them for good.
+_MAX_PLACES = 64
+
+
+@dataclass(slots=True)
+class _WordBase:
+    """Where the pipeline's clock stood at an utterance's first audio: word marks are relative to it."""
+
+    base_ns: int | None = None
+    waiting: list[tuple[int | None, str, int, bool]] = field(default_factory=list)
+    """(segment, text, pts, has_spacing) of words that came before the first audio."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CascadedTaps:
+    """The two listeners. Create, then `attach`."""
+
+    ledger: TurnLedger
+    clock: PlayoutClock
+    source: PlayoutPositionSource
+    pipeline_clock_ns: Callable[[], int]
+    """Time of the pipeline's clock, which word marks are in."""
+    on_turn_started: Callable[[LedgerEntry, int], None]
+    """Called when a turn's first audio was written, with its track position."""
+    stopped_turns: list[int] | None = None
+    """Turns that an interruption stopped at the TTS and nobody settled yet. None: no interruption passed there."""
+    _turn: LedgerEntry | None = None
+    _contexts: dict[str | None, int] = field(default_factory=dict)
+    _bases: dict[int, _WordBase] = field(default_factory=dict)
+    _places: dict[int, int] = field(default_factory=dict)
+    _last_pts: int = 0
+    _writing: int | None = None
+    _written: dict[int, int] = field(default_factory=dict)
+    _counted_samples: int = 0
+    _destination: str | None = None
+
+    def attach(self, tts: FrameProcessor, output: FrameProcessor) -> None:
+        """Registers the listeners."""
+        tts.add_event_handler("on_before_push_frame", self._on_tts_frame)
+        output.add_event_handler("on_before_push_frame", self._on_output_frame)
+
+    def turn_before(self, frame: Frame) -> int | None:
+        """The turn whose text precedes a frame that marks the end of an answer or a tool call; None if unknown."""
+        return self._places.pop(frame.id, None)
+
+    # At the TTS
+
+    async def _on_tts_frame(self, _tts: FrameProcessor, frame: Frame) -> None:
+        match frame:
+            case TTSTextFrame():
+                self._on_spoken_text(frame)
+            case AggregatedTextFrame() if frame.will_be_spoken:
+                number = self._utterance_of(frame.context_id, frame)
+                self._utterance(number).announce(frame.id, frame.raw_text or frame.text)
+            case TextFrame():
+                self._on_shown_text(frame)
+            case TTSStartedFrame():
+                number = self._utterance_of(frame.context_id, frame)
+                self._utterance(number).in_context = frame.append_to_context
+                self._destination = frame.transport_destination
+            case TTSAudioRawFrame():
+                self._on_synthesized(frame)
+            case TTSStoppedFrame():
+                self._close(self._contexts.get(frame.context_id))
+            case LLMFullResponseStartFrame():
+                self._close_turn()
+                self._turn = self.ledger.open_turn(time.monotonic())
+            case LLMFullResponseEndFrame() | LLMAssistantPushAggregationFrame():
+                self._mark_place(frame)
+                self._end_turn()
+            case FunctionCallInProgressFrame():
+                self._mark_place(frame)
+            case InterruptionFrame():
+                self.stopped_turns = [entry.turn_id for entry in self.ledger.turns]
+                self._close_turn()
+                self._last_pts = 0
+            case _:
+                pass
+
+    def _on_spoken_text(self, frame: TTSTextFrame) -> None:
+        number = self._contexts.get(frame.context_id)
+        if number is None and not frame.append_to_context:
+            return
+        if number is None:
+            number = self._utterance_of(frame.context_id, frame)
+        utterance = self._utterance(number)
+        if utterance.in_context and not frame.append_to_context:
+            return  # the inside of a pattern: its whole text comes with the pattern's last word
+        frame.append_to_context = False
+        text = frame.raw_text or frame.text
+        if not frame.pts:
+            utterance.confirm(frame.segment_id, text, has_spacing=frame.includes_inter_frame_spaces)
+            utterance.learn(frame.segment_id, self.ledger.pace)
+            return
+        base = self._bases.setdefault(number, _WordBase())
+        mark = (frame.segment_id, text, frame.pts, frame.includes_inter_frame_spaces)
+        if base.base_ns is None:
+            base.waiting.append(mark)
+        else:
+            self._last_pts = frame.pts
+            self._mark(utterance, mark, base.base_ns)
+
+    @staticmethod
+    def _mark(utterance: Utterance, mark: tuple[int | None, str, int, bool], base_ns: int) -> None:
+        segment_id, text, pts, has_spacing = mark
+        utterance.mark_word(segment_id, text, max(0, pts - base_ns) / 1e9, has_spacing=has_spacing)
+
+    def _on_shown_text(self, frame: TextFrame) -> None:
+        if isinstance(frame, (TranscriptionFrame, InterimTranscriptionFrame)) or not frame.append_to_context:
+            return
+        if isinstance(frame, LLMTextFrame) and not frame.skip_tts:
+            return
+        context_id = frame.context_id if isinstance(frame, AggregatedTextFrame) else None
+        number = self._utterance_of(context_id, frame)
+        text = frame.raw_text or frame.text if isinstance(frame, AggregatedTextFrame) else frame.text
+        self._utterance(number).show(text, has_spacing=frame.includes_inter_frame_spaces)
+        frame.append_to_context = False
+
+    def _on_synthesized(self, frame: TTSAudioRawFrame) -> None:
+        number = self._contexts.get(frame.context_id)
+        if number is None:
+            return
+        utterance = self._utterance(number)
+        if utterance.closed:  # a stream re-opened under the same name
+            self._contexts.pop(frame.context_id)
+            number = self._utterance_of(frame.context_id, frame)
+            utterance, previous = self._utterance(number), utterance
+            utterance.in_context = previous.in_context
+        if not utterance.audio_samples:
+            utterance.voicing.rate_hz = frame.sample_rate
+        base = self._bases.setdefault(number, _WordBase())
+        if base.base_ns is None:
+            self._start_words(utterance, base)
+        utterance.add_pcm(_mono(frame.audio, frame.num_channels))
+
+    def _start_words(self, utterance: Utterance, base: _WordBase) -> None:
+        """Fixes the base as Pipecat's word tracker did a moment ago: now, or the last word's time if that is later."""
+        first = [mark[2] for mark in base.waiting[:1]]
+        base.base_ns = min([max(self._last_pts, self.pipeline_clock_ns()), *first])
+        for mark in base.waiting:
+            self._last_pts = mark[2]
+            self._mark(utterance, mark, base.base_ns)
+        base.waiting.clear()
+
+    def _utterance_of(self, context_id: str | None, frame: Frame) -> int:
+        number = self._contexts.get(context_id)
+        if number is not None and not self._is_closed(number):
+            return number
+        if self._turn is None:
+            self._turn = self.ledger.open_turn(time.monotonic())
+        number = self.ledger.open_utterance(self._turn, context_id, rate_hz=_DEFAULT_RATE_HZ)
+        self._turn.utterances[number].interruptible = frame.interruptible
+        self._contexts[context_id] = number
+        self._forget_old()
+        return number
+
+    def _is_closed(self, number: int) -> bool:
+        found = self.ledger.find_utterance(number)
+        return found is None or found[1].closed
+
+    def _utterance(self, number: int) -> Utterance:
+        found = self.ledger.find_utterance(number)
+        assert found is not None, "an utterance in `_contexts` is in the ledger"
+        return found[1]
+
+    def _close(self, number: int | None) -> None:
+        found = None if number is None else self.ledger.find_utterance(number)
+        if found is not None:
+            found[1].close(self.ledger.pace)
+
+    def _mark_place(self, frame: Frame) -> None:
+        if self.ledger.turns:
+            self._places[frame.id] = self.ledger.turns[-1].turn_id
+        while len(self._places) > _MAX_PLACES:
+            self._places.pop(next(iter(self._places)))
+
+    def _end_turn(self) -> None:
+        """The answer's end came after all of its audio."""
+        if self._turn is not None:
+            for utterance in self._turn.utterances.values():
+                utterance.close(self.ledger.pace)
+        self._close_turn()
+
+    def _close_turn(self) -> None:
+        if self._turn is not None:
+            self._turn.closed = True
+            self._turn = None
+
+    def _forget_old(self) -> None:
+        kept = {number for entry in self.ledger.turns for number in entry.utterances}
+        self._contexts = {key: number for key, number in self._contexts.items() if number in kept}
+        self._bases = {number: base for number, base in self._bases.items() if number in kept}
+        self._written = {number: samples for number, samples in self._written.items() if number in kept}
+
+    # At the output transport
+
+    async def _on_output_frame(self, _output: FrameProcessor, frame: Frame) -> None:
+        match frame:
+            case TTSStartedFrame():
+                self._writing = self._first_unwritten(frame.context_id)
+            case OutputAudioRawFrame():
+                self._on_written(frame)
+            case _:
+                pass
+
+    def _first_unwritten(self, context_id: str | None) -> int | None:
+        numbers = [
+            number
+            for entry in self.ledger.turns
+            for number, utterance in entry.utterances.items()
+            if utterance.context_id == context_id and number not in self._written
+        ]
+        return numbers[0] if numbers else None
+
+    def _on_written(self, frame: OutputAudioRawFrame) -> None:
+        if frame.transport_destination != self._destination:
+            return
+        now_secs = time.monotonic()
+        if self.clock.rate_hz != frame.sample_rate:
+            self.clock.rate_hz = frame.sample_rate
+        if self.source.epoch != self.clock.epoch:
+            self.clock.start_epoch(self.source.epoch, now_secs)
+            self._counted_samples = 0
+        self._counted_samples += frame.num_frames
+        position = self.source.position_samples()
+        if position is None:
+            position = self._counted_samples
+        found = None
+        if isinstance(frame, TTSAudioRawFrame) and self._writing is not None:
+            found = self.ledger.find_utterance(self._writing)
+        if found is None or self._writing is None:
+            self._log(position, frame.num_frames, None, 0, now_secs)
+            return
+        entry, utterance = found
+        written = self._written.get(self._writing, 0) + frame.num_frames
+        self._written[self._writing] = written
+        self._log(position, frame.num_frames, self._writing, written, now_secs)
+        first = entry.first_written_secs is None
+        self.ledger.add_written(
+            entry, _mono(frame.audio, frame.num_channels), rate_hz=frame.sample_rate, now_secs=now_secs
+        )
+        if first:
+            self.on_turn_started(entry, position - frame.num_frames)
+        if utterance.closed and written * utterance.rate_hz >= utterance.audio_samples * frame.sample_rate:
+            following = self._first_unwritten(utterance.context_id)
+            self._writing = self._writing if following is None else following
+
+    def _log(self, position: int, samples: int, utterance: int | None, end: int, now_secs: float) -> None:
+        self.clock.add_sent(
+            SentAudio(
+                position_samples=position,
+                samples=samples,
+                utterance=utterance,
+                utterance_end_samples=end,
+                at_secs=now_secs,
+            )
+        )
+
+
+def _mono(pcm: bytes, channels: int) -> bytes:
+    """The first channel of interleaved 16-bit PCM."""
+    if channels <= 1:
+        return pcm
+    width = 2 * channels
+    whole = len(pcm) // width * width
+    return b"".join(pcm[index : index + 2] for index in range(0, whole, width))

@@ -1,0 +1,111 @@
+"""Where the bot's outgoing track stands: the server's half of the playout clock.
+
+`PlayoutPositionSource` is the interface a transport of your own can provide. For SmallWebRTC one is found by itself:
+the track's own sample count and, for acknowledgements in RTP time, the sender's RTP origin. Both are private there
+(Pipecat keeps the track, aiortc the timestamp); they are read with a guard, and when they move the ledger falls back
+to counting what it sees written, which is exact while audio flows and stands still in pauses.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from pipecat.processors.frame_processor import FrameProcessor
+
+__all__ = ["PlayoutPositionSource", "SmallWebRTCPosition", "WrittenPosition", "find_position_source"]
+
+_RTP_HZ = 48_000
+
+
+class PlayoutPositionSource(Protocol):
+    """The state of an outgoing audio track."""
+
+    @property
+    def epoch(self) -> int:
+        """Number of the present track: 0 for the first, one more for each that replaced it."""
+
+    def position_samples(self) -> int | None:
+        """Samples handed to the network on the present track, silence included. None: not known, count writes."""
+
+    def rtp_origin(self) -> int | None:
+        """RTP timestamp (48 kHz, mod 2^32) of the track's sample 0. None: not an RTP track, or not known yet."""
+
+
+class WrittenPosition:
+    """No track to ask: the ledger counts what is written."""
+
+    epoch = 0
+
+    def position_samples(self) -> int | None:
+        """None, always."""
+        return None
+
+    def rtp_origin(self) -> int | None:
+        """None, always."""
+        return None
+
+
+class SmallWebRTCPosition:
+    """The `RawAudioTrack` behind a SmallWebRTC output transport and its RTP sender."""
+
+    def __init__(self, output: FrameProcessor) -> None:
+        """Initialize the source.
+
+        Args:
+            output: The transport's output processor (`transport.output()`).
+        """
+        self._output = output
+        self._track: object | None = None
+        self._epoch = -1
+
+    @staticmethod
+    def fits(output: FrameProcessor) -> bool:
+        """Whether `output` looks like SmallWebRTC's."""
+        client = getattr(output, "_client", None)
+        return hasattr(client, "_audio_output_track") and hasattr(client, "_webrtc_connection")
+
+    @property
+    def epoch(self) -> int:
+        """See `PlayoutPositionSource`."""
+        self._present_track()
+        return max(0, self._epoch)
+
+    def position_samples(self) -> int | None:
+        """See `PlayoutPositionSource`."""
+        position = getattr(self._present_track(), "_timestamp", None)
+        return position if isinstance(position, int) else None
+
+    def rtp_origin(self) -> int | None:
+        """See `PlayoutPositionSource`."""
+        track = self._present_track()
+        position = getattr(track, "_timestamp", None)
+        rate_hz = getattr(track, "_sample_rate", None)
+        step = getattr(track, "_samples_per_10ms", None)
+        timestamp = getattr(self._sender(), "_RTCRtpSender__rtp_timestamp", None)
+        if not (isinstance(position, int) and isinstance(rate_hz, int) and isinstance(step, int)):
+            return None
+        if not isinstance(timestamp, int) or position <= 0 or rate_hz <= 0:
+            return None
+        # The sender's timestamp is that of the last packet, which holds two 10 ms frames of the track: between the
+        # two, the track is one frame further. Rounding to whole packets of 20 ms removes that.
+        packet = 2 * step
+        sent = (position - step) // packet * packet
+        return (timestamp - sent * _RTP_HZ // rate_hz) % 2**32
+
+    def _present_track(self) -> object | None:
+        track = getattr(getattr(self._output, "_client", None), "_audio_output_track", None)
+        if track is not None and track is not self._track:
+            self._track = track
+            self._epoch += 1
+        return track
+
+    def _sender(self) -> Any:
+        connection = getattr(getattr(self._output, "_client", None), "_webrtc_connection", None)
+        peer = getattr(connection, "pc", None)
+        transceivers = peer.getTransceivers() if peer is not None else []
+        return next((item.sender for item in transceivers if getattr(item, "kind", None) == "audio"), None)
+
+
+def find_position_source(output: FrameProcessor) -> PlayoutPositionSource:
+    """The best source for an output transport."""
+    return SmallWebRTCPosition(output) if SmallWebRTCPosition.fits(output) else WrittenPosition()
