@@ -76,7 +76,7 @@ def read_audio(recording: Recording) -> npt.NDArray[np.int16]:
     """
     import av  # of the `webrtc` extra
 
-    blocks = []
+    blocks: list[npt.NDArray[np.int16]] = []
     try:
         with av.open(str(recording.file)) as container:
             stream = container.streams.audio[0]
@@ -89,10 +89,13 @@ def read_audio(recording: Recording) -> npt.NDArray[np.int16]:
             for frame in container.decode(stream):
                 blocks.extend(part.to_ndarray().reshape(-1) for part in resampler.resample(frame))
     except (av.FFmpegError, IndexError, OSError) as error:
-        raise BadInputError(f"recording {recording.file} cannot be decoded ({error}); restore it from the package") from None
+        raise BadInputError(
+            f"recording {recording.file} cannot be decoded ({error}); restore it from the package"
+        ) from None
     audio = np.concatenate(blocks).astype(np.int16) if blocks else np.zeros(0, np.int16)
     if len(audio) < recording.samples:
         raise BadInputError(
-            f"recording {recording.file} is truncated: {len(audio)} of {recording.samples} samples; restore it from the package"
+            f"recording {recording.file} is truncated: {len(audio)} of {recording.samples} samples; "
+            "restore it from the package"
         )
     return audio[: recording.samples]

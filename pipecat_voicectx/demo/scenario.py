@@ -41,7 +41,9 @@ PACKET_SECS = 0.02
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, ignored_types=(cached_property,))
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, ignored_types=(cached_property,)
+    )
 
 
 class Role(StrEnum):
@@ -163,7 +165,6 @@ class Scenario(_Part):
     """The bot's configured response speed, the same in both passes."""
     user_speech_timeout_secs: float = Field(gt=0, le=5)
     """Of the fixed stop strategy both passes start from."""
-    system_prompt: str = Field(min_length=1)
     llm: LlmTiming
     constraints: tuple[Constraint, ...] = Field(min_length=1)
     destinations: tuple[str, ...] = Field(min_length=1)
@@ -204,7 +205,9 @@ def load_scenario(path: Path | None = None) -> Scenario:
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise BadInputError(f"scenario {path} does not exist; leave the option out to play the packaged call") from None
+        raise BadInputError(
+            f"scenario {path} does not exist; leave the option out to play the packaged call"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(f"scenario {path} cannot be read: {error}") from None
     except json.JSONDecodeError as error:
@@ -226,14 +229,14 @@ def _matched(path: Path, scenario: Scenario, recordings: dict[str, Recording]) -
         recording = recordings.get(utterance.id)
         if recording is None:
             raise BadInputError(
-                f"scenario {path}: utterance {utterance.id!r} has no recording; "
-                f"add it to {path.parent / 'recordings' / 'recordings.json'} or use one of {', '.join(sorted(recordings))}"
+                f"scenario {path}: utterance {utterance.id!r} has no recording; add it to "
+                f"{path.parent / 'recordings' / 'recordings.json'} or use one of {', '.join(sorted(recordings))}"
             )
         for burst in utterance.loss:
             if burst.start_secs >= recording.duration_secs:
                 raise BadInputError(
-                    f"scenario {path}: utterance {utterance.id!r}: loss starts at {burst.start_secs:.2f} s, after the end of "
-                    f"its recording ({recording.duration_secs:.2f} s); lower first_packet"
+                    f"scenario {path}: utterance {utterance.id!r}: loss starts at {burst.start_secs:.2f} s, after the "
+                    f"end of its recording ({recording.duration_secs:.2f} s); lower first_packet"
                 )
     return {utterance.id: recordings[utterance.id] for utterance in scenario.utterances}
 
@@ -248,7 +251,9 @@ def _one_line(path: Path, error: ValidationError) -> str:
     message = first["msg"].removeprefix("Value error, ")
     shown = "" if isinstance(first["input"], (dict, list)) else f", got {first['input']!r}"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    fix = {"missing": "add it", "extra_forbidden": "remove it or correct its name"}.get(first["type"], "correct it")
+    fix = {"missing": "add it", "extra_forbidden": "remove it or correct its name"}.get(
+        first["type"], "correct it"
+    )
     if first["type"] == "extra_forbidden":
         shown = ""
     return f"scenario {path}: {place or 'top level'}: {message}{shown}; {fix}{more}".replace("\n", " ")
