@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pipecat_voicectx.stores.no_telemetry  # noqa: F401  # isort: skip
 from qdrant_client import QdrantClient, models
 
 from pipecat_voicectx.errors import (
