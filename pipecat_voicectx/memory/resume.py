@@ -25,8 +25,8 @@ RESUME_PAGES = 6
 
 _RESUME = re.compile(
     r"\bwhere (?:were|was|did) (?:we|i)\b|\bwhat were (?:we|you) (?:talking|saying|discussing)|\bpick up where\b|"
-    r"\b(?:left|leave) off\b|\bcontinue (?:where|from|with (?:our|what))|\bas (?:i|we|you) (?:said|discussed)\b|"
-    r"\blast (?:time|call)\b|\b(?:we|call) (?:got|were|was) (?:cut off|disconnected)|\bcarry on\b|\bgo on\b|"
+    r"\b(?:left|leave) off\b|\bcontinue (?:where|from|with (?:our|what))|\b(?:our|my|the) last call\b|"
+    r"\b(?:we|call) (?:got|were|was) (?:cut off|disconnected)|^\W*(?:please |let's )?(?:carry|go) on\W*$|"
     r"\b(?:it's|this is) me again\b|\bi'm back\b|\bback again\b|\bcalling back\b",
     re.IGNORECASE,
 )

@@ -6,7 +6,7 @@ harmless because pages carry stable ids. A torn last line (a crash in the middle
 line that is damaged, or that the store refuses for good, goes to `poison.jsonl` beside the journal and is counted, so
 that one bad entry never keeps the good ones from being written.
 
-Not thread-safe: the store's one writer thread owns it.
+Thread-safe: the store appends on one thread and marks as done on another.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,7 @@ class Journal:
     _pending: dict[int, dict[str, Any]] = field(default_factory=dict)
     _next: int = 1
     _file: Any = None
+    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @classmethod
     def open(cls, path: Path) -> Journal:
@@ -78,7 +80,8 @@ class Journal:
 
     def pending(self) -> list[JournalEntry]:
         """Entries that were acknowledged and are not done, oldest first."""
-        return [JournalEntry(sequence, body) for sequence, body in sorted(self._pending.items())]
+        with self._lock:
+            return [JournalEntry(sequence, body) for sequence, body in sorted(self._pending.items())]
 
     def append(self, body: Mapping[str, Any]) -> int:
         """Writes one entry and returns its sequence number once it is on the disk. Blocks for the `fsync`.
@@ -86,40 +89,45 @@ class Journal:
         Raises:
             UnavailableError: The disk is full or gone. Nothing was acknowledged; the caller keeps the entry.
         """
-        sequence = self._next
-        self._write({"seq": sequence, "body": dict(body)}, durable=True)
-        self._next += 1
-        self._pending[sequence] = dict(body)
-        self.stats.appended += 1
-        return sequence
+        with self._lock:
+            sequence = self._next
+            self._write({"seq": sequence, "body": dict(body)}, durable=True)
+            self._next += 1
+            self._pending[sequence] = dict(body)
+            self.stats.appended += 1
+            return sequence
 
     def done(self, sequence: int) -> None:
         """The store has the entry. Not flushed: losing the mark only costs a harmless repetition."""
-        if self._pending.pop(sequence, None) is None:
-            return
-        try:
-            self._write({"done": sequence}, durable=False)
-            if not self._pending and self._file.tell() > _COMPACT_BYTES:
-                self._compact()
-        except UnavailableError:
-            return
+        with self._lock:
+            if self._pending.pop(sequence, None) is None:
+                return
+            with contextlib.suppress(UnavailableError, OSError):
+                self._write({"done": sequence}, durable=False)
+                if not self._pending and self._file.tell() > _COMPACT_BYTES:
+                    self._compact()
 
     def poison(self, sequence: int, reason: str) -> None:
         """Sets an entry aside for good, with the reason; it will not be replayed."""
-        body = self._pending.get(sequence)
-        if body is None:
-            return
-        self._set_aside({"seq": sequence, "reason": reason, "body": body})
-        self.done(sequence)
+        with self._lock:
+            body = self._pending.get(sequence)
+            if body is not None:
+                self._set_aside({"seq": sequence, "reason": reason, "body": body})
+                self.done(sequence)
 
     def close(self) -> None:
         """Closes the file. What is pending stays for the next start. Harmless when repeated."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
 
-    def erase(self, matches: Any) -> int:
+    def erase(self, matches: Callable[[dict[str, Any]], bool]) -> int:
         """Rewrites the journal without the entries for whose body `matches` is true, poisoned ones included."""
+        with self._lock:
+            return self._erase(matches)
+
+    def _erase(self, matches: Callable[[dict[str, Any]], bool]) -> int:
         gone = [sequence for sequence, body in self._pending.items() if matches(body)]
         for sequence in gone:
             del self._pending[sequence]
@@ -217,7 +225,7 @@ def _parse(raw: bytes) -> dict[str, Any] | None:
     return record if isinstance(record.get("seq"), int) and isinstance(record.get("body"), dict) else None
 
 
-def _line_matches(raw: bytes, matches: Any) -> bool:
+def _line_matches(raw: bytes, matches: Callable[[dict[str, Any]], bool]) -> bool:
     try:
         record = json.loads(raw.partition(b" ")[2].decode("utf-8", "surrogatepass"))
     except ValueError:

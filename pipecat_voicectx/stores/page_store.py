@@ -1,4 +1,4 @@
-"""The page store: one database per path and process, one writer thread, a journal in front.
+"""The page store: one database per path and process, one database thread, a journal in front.
 
 `open_page_store` gives every caller in the process the same store for the same path and counts them; the last `close`
 closes it. All database calls run on the store's own thread, one after the other: the embedded database neither survives
@@ -91,6 +91,8 @@ class PageStore:
         self._embedder = embedder
         self._users = 1
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="voicectx-store")
+        # Its own thread, so that a slow database never delays the moment from which a page is safe.
+        self._journal_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="voicectx-journal")
         self._written = 0
         self._unembedded = 0
         self._embedder_failed = False
@@ -108,7 +110,7 @@ class PageStore:
         """Queues a page for writing, under its id (an earlier version is replaced). Returns at once."""
         ticket = WriteTicket(Future(), Future())
         try:
-            self._thread.submit(self._write, page, ticket)
+            self._journal_thread.submit(self._journal_write, page, ticket)
         except RuntimeError as error:
             closed = UnavailableError(f"page store {self._key} is closed")
             closed.__cause__ = error
@@ -125,6 +127,7 @@ class PageStore:
 
         Pages that are acknowledged but not in the database are among them.
         """
+        self._journal_thread.submit(lambda: None).result()
         return self._thread.submit(self._load, owner, limit).result()
 
     def count(self, owner: Owner) -> int:
@@ -145,6 +148,7 @@ class PageStore:
         Raises:
             UnavailableError: The database still finds something afterwards, or does not answer.
         """
+        self._journal_thread.submit(lambda: None).result()
         return self._thread.submit(self._erase, owner).result()
 
     def flush(self, timeout_secs: float | None = None) -> None:
@@ -153,6 +157,7 @@ class PageStore:
         Raises:
             TimeoutError: It took longer.
         """
+        self._journal_thread.submit(lambda: None).result(timeout_secs)
         self._thread.submit(lambda: None).result(timeout_secs)
 
     def stats(self) -> PageStoreStats:
@@ -194,6 +199,7 @@ class PageStore:
 
     def _shut(self) -> None:
         try:
+            self._journal_thread.shutdown(wait=True)
             self._thread.submit(self._shut_on_thread).result()
         finally:
             self._thread.shutdown(wait=True)
@@ -203,7 +209,7 @@ class PageStore:
         self._pages.close()
         _unlock(self._lock_file)
 
-    def _write(self, page: VoicePage, ticket: WriteTicket) -> None:
+    def _journal_write(self, page: VoicePage, ticket: WriteTicket) -> None:
         try:
             sequence = self._journal.append({"op": "page", "page": page.to_json()})
         except Exception as error:
@@ -211,6 +217,9 @@ class PageStore:
             ticket.stored.set_exception(error)
             return
         ticket.journaled.set_result(None)
+        self._thread.submit(self._write, page, ticket, sequence)
+
+    def _write(self, page: VoicePage, ticket: WriteTicket, sequence: int) -> None:
         try:
             if self._retrying:
                 self._retry_pending(before=sequence)
@@ -332,6 +341,7 @@ def open_page_store(
         try:
             store._thread.submit(store._open).result()
         except BaseException:
+            store._journal_thread.shutdown(wait=True)
             store._thread.shutdown(wait=True)
             raise
         _registry[key] = store

@@ -217,10 +217,11 @@ class QdrantPages:
                 f"page store {self._where} has schema {schema!r}, written by a newer version; upgrade pipecat-voicectx"
             )
         if (stamp.get("embedder"), stamp.get("dimension")) != (self._stamp.name, self._stamp.dimension):
+            made_with = f"{stamp.get('embedder')!r} ({stamp.get('dimension')})"
             raise EmbedderMismatchError(
-                f"page store {self._where} was made with embedder {stamp.get('embedder')!r} "
-                f"({stamp.get('dimension')}), opened with {self._stamp.name!r} ({self._stamp.dimension}). Open it with the former, or re-embed "
-                "it once: pipecat_voicectx.stores.page_store.reembed(path, old, new)"
+                f"page store {self._where} was made with embedder {made_with}, opened with {self._stamp.name!r} "
+                f"({self._stamp.dimension}). Open it with the former, or re-embed it once: "
+                "pipecat_voicectx.stores.page_store.reembed(path, old, new)"
             )
         self._ensure_collection()
 

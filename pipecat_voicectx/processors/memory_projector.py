@@ -1,0 +1,451 @@
+"""MemoryProjector: the LLM's context becomes a bounded window over everything said, in this call and earlier ones.
+
+Place it after the user aggregator and before the LLM. On each context frame it
+
+1. records the exchanges that are finished (what the user said, what the user heard) as pages,
+2. ranks the owner's pages against the new request, with whatever is ready: words always, meaning when the embedding
+   that was started while the user spoke has arrived,
+3. edits the shared context in place: exchanges that live in pages leave it, save the last few; the relevant ones come
+   back as one `<recalled_context>` block, at transcript or summary fidelity, within a budget.
+
+Nothing on that path waits for an embedding, a database or a disk. The context frame is the only frame held up, for the
+time of the projection; all others are forwarded first. A speculative frame's provisional context gets a block too, and
+leaves no trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipecat.adapters.schemas.tools_schema import ToolsSchema
+from pipecat.frames.frames import (
+    Frame,
+    InterimTranscriptionFrame,
+    LLMContextFrame,
+    LLMContextUserTurnFrame,
+    StartFrame,
+    TranscriptionFrame,
+)
+from pipecat.processors.aggregators.llm_context import LLMContext
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessor, FrameProcessorSetup
+from pipecat.services.stt_service import STTService
+
+from pipecat_voicectx.errors import UsageError, VoiceContextError
+from pipecat_voicectx.memory.exchanges import ExchangeTracker
+from pipecat_voicectx.memory.pages import Owner, PageStates, VoicePage
+from pipecat_voicectx.memory.ranking import RankingWeights
+from pipecat_voicectx.memory.resume import RESUME_PAGES, resume_note, wants_resume
+from pipecat_voicectx.playback.heard import HeardTurn
+from pipecat_voicectx.processors.frames import HeardTurnFrame, NetworkStateFrame, SpeakingRateFrame
+from pipecat_voicectx.projection.block import RECALLED_TAG, is_our_block
+from pipecat_voicectx.projection.costs import estimate_tokens
+from pipecat_voicectx.projection.follower import ContextFollower
+from pipecat_voicectx.projection.projector import Fidelity
+from pipecat_voicectx.projection.recall import RecallConfig, RecalledPage, RecallPlan, plan_recall
+from pipecat_voicectx.projection.report import ProjectionReport, count_parts
+from pipecat_voicectx.projection.window import Exchange, WindowEdit, edit_window, read_exchanges
+from pipecat_voicectx.stores.embedders import Embedder, FastEmbedder
+from pipecat_voicectx.stores.page_memory import MemoryStatus, PageMemory, PageStoreConfig, new_session_id
+
+__all__ = ["MemoryProjector", "MemoryProjectorConfig", "Recall"]
+
+# Chosen: how long a process that is going down may still wait for writes.
+DRAIN_SECS = 3.0
+# Chosen: a returning caller is announced as one on so many turns.
+_NOTE_TURNS = 2
+# Above every score that matching can give, so that a wish to resume wins; the newest page first.
+_RESUME_BOOST = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryProjectorConfig:
+    """How big the window is."""
+
+    keep_exchanges: int = 2
+    """Finished exchanges that stay word for word, beside the open one. Chosen: enough for "the second one"."""
+    recall: RecallConfig = field(default_factory=RecallConfig)
+    """The recalled block."""
+    weights: RankingWeights = field(default_factory=RankingWeights)
+    """The ranking."""
+
+    def __post_init__(self) -> None:
+        if self.keep_exchanges < 0:
+            raise UsageError("keep_exchanges must not be negative")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recall:
+    """What was recalled for one turn."""
+
+    pages: tuple[RecalledPage, ...]
+    """In the order of the block."""
+    block: str
+    """The block as it stands in the context; "" for none."""
+    by_meaning: bool
+    """Whether the query's embedding was ready."""
+    resumed: bool
+    """Whether the caller wanted to go on where the last call ended."""
+
+
+class MemoryProjector(FrameProcessor):
+    """Pages, recall and the bounded window for one session.
+
+    Events (all run in the background):
+        on_recall(projector, Recall): A block was made for a new user turn.
+        on_projected(projector, ProjectionReport): A context was edited.
+        on_memory_written(projector, VoicePage): A page is safe on the disk.
+
+    Args:
+        owner: Whose memory it is.
+        store: Where pages are kept between calls. None: for this call only.
+        embedder: Makes the vectors; all-MiniLM-L6-v2 from fastembed's cache by default. A store must always be
+            opened with the embedder it was made with.
+        config: Window and ranking.
+        session_id: Id of this session; made from the time by default.
+        stt: The speech-to-text service whose transcripts start the embedding early; found in the pipeline by default.
+    """
+
+    def __init__(
+        self,
+        *,
+        owner: Owner,
+        store: PageStoreConfig | None = None,
+        embedder: Embedder | None = None,
+        config: MemoryProjectorConfig | None = None,
+        session_id: str | None = None,
+        stt: FrameProcessor | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name=name)
+        self._owner = owner
+        self._config = config or MemoryProjectorConfig()
+        self._session_id = session_id or new_session_id()
+        self._memory = PageMemory(
+            owner=owner,
+            session_id=self._session_id,
+            embedder=embedder or FastEmbedder(),
+            store=store,
+            weights=self._config.weights,
+        )
+        self._tracker = ExchangeTracker(owner=owner, session_id=self._session_id)
+        self._follower = ContextFollower(self._tracker)
+        self._context: LLMContext | None = None
+        self._block: dict[str, str] | None = None
+        self._block_for: tuple[str | None, str] | None = None
+        self._rate_wpm: float | None = None
+        self._band: str | None = None
+        self._finals: list[str] = []
+        self._user_turns = 0
+        self._tools_cost: tuple[object, int] = (None, 0)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._stt = stt
+        self._tapped = False
+        self._cleaned = False
+        self.errors = 0
+        """Projections and writes that failed; each was pushed as an error."""
+        for event in ("on_recall", "on_projected", "on_memory_written"):
+            self._register_event_handler(event)
+
+    @property
+    def session_id(self) -> str:
+        """Id of this session."""
+        return self._session_id
+
+    @property
+    def memory(self) -> PageMemory:
+        """The owner's pages, for tools and reports."""
+        return self._memory
+
+    def status(self) -> MemoryStatus:
+        """What of the memory works."""
+        return self._memory.status()
+
+    async def setup(self, setup: FrameProcessorSetup) -> None:  # type: ignore[override]
+        """Starts to open the store and load the owner's pages; the pipeline does not wait for it."""
+        await super().setup(setup)
+        self._spawn(self._open(), "open")
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        """Forwards everything; the context frame after editing its context."""
+        await super().process_frame(frame, direction)
+        if isinstance(frame, LLMContextFrame) and direction is FrameDirection.DOWNSTREAM:
+            await self._guarded(lambda: self._on_context(frame))
+            await self.push_frame(frame, direction)
+            return
+        await self.push_frame(frame, direction)
+        match frame:
+            case StartFrame():
+                self._tap_stt()
+            case LLMContextUserTurnFrame() if direction is FrameDirection.DOWNSTREAM:
+                await self._guarded(self._on_user_turn)
+            case HeardTurnFrame():
+                await self._guarded(lambda: self._on_heard(frame.turn))
+            case SpeakingRateFrame():
+                self._rate_wpm = frame.state.speaking_rate_wpm
+            case NetworkStateFrame():
+                self._band = frame.state.band.value
+            case _:
+                pass
+
+    async def cleanup(self) -> None:
+        """Finishes the last exchange and drains writes for at most 3 s. Idempotent."""
+        if not self._cleaned:
+            self._cleaned = True
+            self._untap_stt()
+            await self._guarded(self._on_end)
+            if self._tasks:
+                await asyncio.wait(list(self._tasks), timeout=DRAIN_SECS)
+            for task in list(self._tasks):
+                await self.cancel_task(task)
+            await self._memory.close()
+        await super().cleanup()  # type: ignore[no-untyped-call]
+
+    # -- frames
+
+    def _on_context(self, frame: LLMContextFrame) -> None:
+        started_secs = time.perf_counter()
+        context = frame.context
+        if frame.speculation:
+            self._project(context, started_secs=started_secs, provisional=True)
+            return
+        self._context = context
+        self._observe()
+        self._project(context, started_secs=started_secs, provisional=False)
+        self._finals.clear()
+
+    def _on_user_turn(self) -> None:
+        """A user turn was written to the context, perhaps without a context frame (a confirmed speculation)."""
+        if self._context is not None:
+            self._observe()
+
+    def _on_heard(self, turn: HeardTurn) -> None:
+        pages = self._tracker.add_heard(
+            turn, now_secs=time.monotonic(), wall_secs=time.time(), states=self._states()
+        )
+        self._commit(pages)
+
+    def _on_end(self) -> None:
+        if self._context is not None:
+            self._observe()
+            exchanges = read_exchanges(self._context.messages)
+            self._commit(self._follower.close(exchanges, wall_secs=time.time()))
+
+    def _observe(self) -> None:
+        if self._context is None:
+            return
+        pages = self._follower.observe(
+            self._context.messages, now_secs=time.monotonic(), wall_secs=time.time(), states=self._states()
+        )
+        self._commit(pages)
+
+    # -- projection
+
+    def _project(self, context: LLMContext, *, started_secs: float, provisional: bool) -> None:
+        messages: list[object] = list(context.messages)
+        exchanges = read_exchanges(messages)
+        text = exchanges[-1].user_text if exchanges else ""
+        by_meaning = self._memory.has_embedding_for(text)
+        resumed = False
+        plan: RecallPlan | None = None
+        turn = (self._tracker.open_page_id, text)
+        if provisional or turn != self._block_for:
+            resumed = bool(text) and self._wants_resume(text)
+            plan = self._plan(text, self._edit(messages, None).kept, resumed=resumed)
+            block = {"role": "developer", "content": plan.block_text} if plan.block_text else None
+        else:
+            block = self._block
+        edit = self._edit(messages, block)
+        if len(edit.messages) != len(messages) or any(
+            a is not b for a, b in zip(edit.messages, messages, strict=False)
+        ):
+            context.set_messages(list(edit.messages))  # type: ignore[arg-type]
+        if provisional:
+            return
+        self._block, self._block_for = block, turn
+        if not by_meaning and text:
+            self._prepare_query(text)
+        self._report(context, edit, plan, by_meaning=by_meaning, resumed=resumed, started_secs=started_secs)
+
+    def _edit(self, messages: list[object], block: object | None) -> WindowEdit:
+        return edit_window(
+            messages,
+            block=block,
+            may_leave=self._may_leave,
+            keep_last=self._config.keep_exchanges,
+            ours=lambda message: message is self._block,
+        )
+
+    def _may_leave(self, exchange: Exchange) -> bool:
+        page_id = self._follower.page_of(exchange)
+        return page_id is not None and page_id != self._tracker.open_page_id and page_id in self._memory.pages
+
+    def _plan(self, text: str, kept: tuple[Exchange, ...], *, resumed: bool) -> RecallPlan:
+        in_window = {page_id for e in kept if (page_id := self._follower.page_of(e)) is not None}
+        if self._tracker.open_page_id is not None:
+            in_window.add(self._tracker.open_page_id)
+        wall_secs = time.time()
+        last = self._memory.previous_session
+        note = (
+            resume_note(last, wall_secs=wall_secs)
+            if last is not None and self._user_turns <= _NOTE_TURNS
+            else ""
+        )
+        boosts: dict[str, float] = {}
+        query = text
+        if resumed:
+            latest = self._memory.latest(RESUME_PAGES, exclude=in_window)
+            boosts = {page.id: _RESUME_BOOST + len(latest) - place for place, page in enumerate(latest)}
+            if latest:
+                query = f"{text} {latest[0].user_text}"
+        ranked = (
+            self._memory.rank(query, boosts=boosts, exclude=in_window | self._greetings()) if text else []
+        )
+        return plan_recall(
+            ranked,
+            self._memory.pages,
+            config=self._config.recall,
+            note=note,
+            boosted=boosts,
+            session_id=self._session_id,
+            wall_secs=wall_secs,
+        )
+
+    def _wants_resume(self, text: str) -> bool:
+        first = self._user_turns <= 1 and self._memory.previous_session is not None
+        return wants_resume(text, first_turn=first)
+
+    def _greetings(self) -> set[str]:
+        """This call's bot turns that answer nobody: their text stands at the top of the context anyway."""
+        return {
+            p.id for p in self._memory.pages.values() if not p.user_text and p.session_id == self._session_id
+        }
+
+    def _report(
+        self,
+        context: LLMContext,
+        edit: WindowEdit,
+        plan: RecallPlan | None,
+        *,
+        by_meaning: bool,
+        resumed: bool,
+        started_secs: float,
+    ) -> None:
+        took_secs = time.perf_counter() - started_secs
+        history = plan.history if plan is not None else None
+        report = ProjectionReport(
+            tokens=count_parts(edit.messages, tools_tokens=self._tools_tokens(context)),
+            candidates=plan.candidates if plan is not None else 0,
+            audio=history.count(Fidelity.AUDIO) if history is not None else 0,
+            transcripts=history.count(Fidelity.TRANSCRIPT) if history is not None else 0,
+            summaries=history.count(Fidelity.SUMMARY) if history is not None else 0,
+            omitted=history.count(Fidelity.OMITTED) if history is not None else 0,
+            kept_exchanges=len(edit.kept),
+            removed_exchanges=len(edit.removed),
+            by_meaning=by_meaning,
+            resumed=resumed,
+            took_secs=took_secs,
+        )
+        self._emit("on_projected", report)
+        if plan is not None:
+            recall = Recall(pages=plan.pages, block=plan.block_text, by_meaning=by_meaning, resumed=resumed)
+            self._emit("on_recall", recall)
+
+    def _tools_tokens(self, context: LLMContext) -> int:
+        tools = context.tools
+        if self._tools_cost[0] is not tools:
+            cost = 0
+            if isinstance(tools, ToolsSchema):
+                definitions = [
+                    tool.to_default_dict()
+                    for tool in tools.standard_tools
+                    if hasattr(tool, "to_default_dict")
+                ]
+                cost = estimate_tokens(json.dumps(definitions, default=str))
+            self._tools_cost = (tools, cost)
+        return self._tools_cost[1]
+
+    # -- memory
+
+    def _states(self) -> PageStates:
+        return PageStates(speaking_rate_wpm=self._rate_wpm, network_band=self._band)
+
+    def _commit(self, pages: list[VoicePage]) -> None:
+        for page in pages:
+            self._spawn(self._write(page, self._memory.add(page)), "write")
+        self._user_turns = sum(
+            1 for p in self._memory.pages.values() if p.session_id == self._session_id and p.user_text
+        )
+
+    async def _write(self, page: VoicePage, write: Callable[[], Awaitable[bool]]) -> None:
+        try:
+            if await write():
+                await self._call_event_handler("on_memory_written", page)
+        except VoiceContextError as error:
+            await self._fail("a page could not be written", error)
+
+    async def _open(self) -> None:
+        try:
+            await self._memory.open()
+        except VoiceContextError as error:
+            await self._fail("memory works for this call only", error)
+
+    def _prepare_query(self, text: str) -> None:
+        prepare = self._memory.prepare_query(text)
+        if prepare is not None:
+            self._spawn(prepare(), "embed")
+
+    # -- plumbing
+
+    def _tap_stt(self) -> None:
+        """Listens to the speech-to-text service: the user aggregator consumes transcripts before they come here."""
+        stt, before = self._stt, self.previous
+        while stt is None and before is not None:
+            stt = before if isinstance(before, STTService) else None
+            before = before.previous
+        if stt is not None and not self._tapped:
+            self._stt, self._tapped = stt, True
+            stt.add_event_handler("on_before_push_frame", self._on_stt_frame)
+
+    def _untap_stt(self) -> None:
+        if self._stt is not None and self._tapped:
+            self._tapped = False
+            self._stt.remove_event_handler("on_before_push_frame", self._on_stt_frame)
+
+    async def _on_stt_frame(self, _stt: FrameProcessor, frame: Frame) -> None:
+        match frame:
+            case TranscriptionFrame():
+                self._finals.append(frame.text)
+                self._prepare_query(" ".join(self._finals))
+            case InterimTranscriptionFrame():
+                self._prepare_query(" ".join([*self._finals, frame.text]))
+            case _:
+                pass
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None], purpose: str) -> None:
+        task = self.create_task(coroutine, purpose)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _emit(self, event: str, value: object) -> None:
+        self._spawn(self._call_event_handler(event, value), event)
+
+    async def _guarded(self, step: Callable[[], None]) -> None:
+        """The shell's edge: whatever fails in a step of ours is reported, and the frame goes on."""
+        try:
+            step()
+        except Exception as error:
+            await self._fail("memory step failed", error)
+
+    async def _fail(self, what: str, error: Exception) -> None:
+        self.errors += 1
+        await self.push_error(f"{self}: {what}: {error}", exception=error)
+
+
+def is_recalled_block(message: object) -> bool:
+    """Whether a context message is the recalled block, for tests and observers."""
+    return is_our_block(message, tag=RECALLED_TAG)

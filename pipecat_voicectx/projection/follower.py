@@ -1,0 +1,127 @@
+"""Following a shared LLM context: which exchanges in it are new, which page each belongs to.
+
+The context belongs to the application and to Pipecat's aggregators; anybody may append, rewrite or replace it between
+two turns. So an exchange is recognised by the identity of its user message objects, held here, and where the objects
+were replaced by copies, by its words. What stands in the context when it is first seen, before the user's latest turn,
+is the application's own (a primed conversation) and becomes no page and never leaves.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from pipecat_voicectx.memory.exchanges import ExchangeTracker
+from pipecat_voicectx.memory.pages import PageStates, VoicePage
+from pipecat_voicectx.projection.window import Exchange, read_exchanges
+
+__all__ = ["ContextFollower"]
+
+# Chosen: far above what a bounded window holds; references to message objects are all that is kept.
+_MAX_KNOWN_MESSAGES = 512
+
+
+class ContextFollower:
+    """Turns what appears in a context into begun and finished exchanges of a tracker."""
+
+    def __init__(self, tracker: ExchangeTracker) -> None:
+        self._tracker = tracker
+        self._known: OrderedDict[int, tuple[object, str]] = OrderedDict()
+        self._by_text: OrderedDict[str, str] = OrderedDict()
+        self._open_text: str | None = None
+
+    @property
+    def open_text(self) -> str | None:
+        """The user text of the open exchange, as last seen. None: no user turn yet."""
+        return self._open_text
+
+    def page_of(self, exchange: Exchange) -> str | None:
+        """The page an exchange of the context lives in. None: it is not ours."""
+        for message in exchange.user_messages:
+            known = self._known.get(id(message))
+            if known is not None and known[0] is message:
+                return known[1]
+        return self._by_text.get(exchange.user_text)
+
+    def observe(
+        self, messages: Sequence[object], *, now_secs: float, wall_secs: float, states: PageStates
+    ) -> list[VoicePage]:
+        """Reads the context as it is now; returns the pages to write, oldest first."""
+        exchanges = read_exchanges(messages)
+        if not exchanges:
+            return []
+        changed: list[VoicePage] = []
+        current = self._current(exchanges)
+        if current is None:
+            new = exchanges[-1:]
+        else:
+            changed += self._continue(exchanges[current], wall_secs)
+            new = exchanges[current + 1 :]
+        for exchange in new:
+            changed += self.close(exchanges, wall_secs=wall_secs)
+            changed += self._tracker.begin(
+                exchange.user_text, now_secs=now_secs, wall_secs=wall_secs, states=states
+            )
+            self._remember(exchange)
+        return changed
+
+    def close(self, exchanges: Sequence[Exchange], *, wall_secs: float) -> list[VoicePage]:
+        """Finishes the open exchange with what the context holds of its answer, if it holds it."""
+        open_id = self._tracker.open_page_id
+        if open_id is None:
+            return []
+        found = next((e for e in reversed(exchanges) if self._by_identity(e) == open_id), None)
+        if found is None:
+            found = next((e for e in reversed(exchanges) if self.page_of(e) == open_id), None)
+        return self._tracker.finish(
+            context_text=found.bot_text if found is not None else "",
+            open_calls=found.open_calls if found is not None else (),
+            wall_secs=wall_secs,
+        )
+
+    def _current(self, exchanges: Sequence[Exchange]) -> int | None:
+        """Position of the exchange that was last when the context was read before. None: it is not there."""
+        for position in range(len(exchanges) - 1, -1, -1):
+            if self._by_identity(exchanges[position]) is not None:
+                return position
+        if self._open_text is None:
+            return None
+        for position in range(len(exchanges) - 1, -1, -1):
+            if exchanges[position].user_text == self._open_text:
+                self._rebind(exchanges[position])
+                return position
+        return None
+
+    def _by_identity(self, exchange: Exchange) -> str | None:
+        for message in exchange.user_messages:
+            known = self._known.get(id(message))
+            if known is not None and known[0] is message:
+                return known[1]
+        return None
+
+    def _continue(self, exchange: Exchange, wall_secs: float) -> list[VoicePage]:
+        page_id = self._by_identity(exchange)
+        if page_id != self._tracker.open_page_id or exchange.user_text == self._open_text:
+            return []
+        self._remember(exchange)
+        return self._tracker.extend(exchange.user_text, wall_secs=wall_secs)
+
+    def _rebind(self, exchange: Exchange) -> None:
+        page_id = self._by_text.get(exchange.user_text)
+        if page_id is not None:
+            self._bind(exchange, page_id)
+
+    def _remember(self, exchange: Exchange) -> None:
+        page_id = self._tracker.open_page_id
+        if page_id is not None:
+            self._bind(exchange, page_id)
+        self._open_text = exchange.user_text
+
+    def _bind(self, exchange: Exchange, page_id: str) -> None:
+        for message in exchange.user_messages:
+            self._known[id(message)] = (message, page_id)
+        self._by_text[exchange.user_text] = page_id
+        while len(self._known) > _MAX_KNOWN_MESSAGES:
+            self._known.popitem(last=False)
+        while len(self._by_text) > _MAX_KNOWN_MESSAGES:
+            self._by_text.popitem(last=False)

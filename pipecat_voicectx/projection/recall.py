@@ -1,0 +1,178 @@
+"""From ranked pages to the recalled block: relevance floor, budget, fidelity, wording.
+
+Pure. The budget covers the whole block, headings and the note included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.memory.pages import VoicePage
+from pipecat_voicectx.memory.ranking import RankedPage
+from pipecat_voicectx.memory.resume import describe_age
+from pipecat_voicectx.projection.block import RecalledLine, escape_recalled, render_block
+from pipecat_voicectx.projection.costs import estimate_tokens
+from pipecat_voicectx.projection.projector import Budget, Candidate, Fidelity, ProjectedHistory, project
+
+__all__ = ["RecallConfig", "RecallPlan", "RecalledPage", "page_transcript", "plan_recall"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallConfig:
+    """How much is recalled, and how relevant it must be."""
+
+    budget_tokens: int = 350
+    """Tokens of the recalled block, headings included. 430 hold five usual exchanges word for word; 350 hold the
+    relevant ones of a call in progress, whose last exchanges are in the window anyway. Chosen."""
+    safety_tokens: int = 30
+    """Kept free of that, for errors of the estimate. Chosen."""
+    max_pages: int = 8
+    """Most pages considered; the rest is not even listed as omitted. Chosen."""
+    full_pages: int = 2
+    """The most relevant pages that are shortened only when nothing else is left to shorten. Chosen."""
+    min_score_ratio: float = 0.45
+    """A page scores at least this share of the best one's score. Chosen; lower recalls more and costs more."""
+    min_cosine: float = 0.3
+    """A page without a word in common with the query must be this near in meaning. MiniLM gives unrelated talk
+    about 0.0 to 0.2. Chosen."""
+    min_lexical: float = 0.35
+    """A page that is not near in meaning must match the words at least this share of the best match. Chosen."""
+
+    def __post_init__(self) -> None:
+        if self.budget_tokens < 0 or self.safety_tokens < 0 or self.max_pages < 0 or self.full_pages < 0:
+            raise UsageError("recall budget, safety and page counts must not be negative")
+        if not (0 <= self.min_score_ratio <= 1 and 0 <= self.min_lexical <= 1 and -1 <= self.min_cosine <= 1):
+            raise UsageError("min_score_ratio and min_lexical are 0..1, min_cosine is -1..1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecalledPage:
+    """One page in the block."""
+
+    page_id: str
+    session_id: str
+    index: int
+    fidelity: str
+    """`transcript` or `summary`."""
+    score: float
+    text: str
+    """The line as it stands in the prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecallPlan:
+    """The block and what is in it."""
+
+    block_text: str
+    """"" when there is nothing to recall."""
+    pages: tuple[RecalledPage, ...]
+    history: ProjectedHistory
+    candidates: int
+
+
+def page_transcript(page: VoicePage) -> str:
+    """A page word for word: what the user said and what was heard of the answer."""
+    you = "You (cut off)" if page.interrupted else "You"
+    parts = (
+        f"User: {page.user_text}" if page.user_text else "",
+        f"{you}: {page.bot_text}" if page.bot_text else "",
+    )
+    return " ".join(part for part in parts if part)
+
+
+def plan_recall(
+    ranked: Sequence[RankedPage],
+    pages: Mapping[str, VoicePage],
+    *,
+    config: RecallConfig,
+    note: str = "",
+    boosted: Collection[str] = (),
+    session_id: str,
+    wall_secs: float,
+    count: Callable[[str], int] = estimate_tokens,
+) -> RecallPlan:
+    """Chooses pages and fidelities within the budget and words the block.
+
+    Args:
+        ranked: Best first.
+        pages: The pages by id.
+        config: Budget and floors.
+        note: A line of ours for the top of the block.
+        boosted: Pages that are wanted whatever they match (resume).
+        session_id: The current session, for the headings.
+        wall_secs: Unix time now, for the headings.
+        count: Token estimate.
+    """
+    relevant = _relevant(ranked, pages, config, boosted)
+    order = {
+        key: place
+        for place, key in enumerate(
+            sorted(
+                (r.key for r in relevant),
+                key=lambda k: (pages[k].started_wall_secs, pages[k].session_id, pages[k].index),
+            )
+        )
+    }
+    groups = {r.key: _group(pages[r.key], session_id, wall_secs) for r in relevant}
+    texts = {r.key: (page_transcript(pages[r.key]), pages[r.key].summary) for r in relevant}
+    candidates = [
+        Candidate(
+            key=hit.key,
+            order=order[hit.key],
+            relevance=-place,
+            transcript_tokens=count(escape_recalled(texts[hit.key][0])) + 1,
+            summary_tokens=count(texts[hit.key][1]) + 1 if texts[hit.key][1] else None,
+            floor=Fidelity.TRANSCRIPT if place < config.full_pages else Fidelity.OMITTED,
+        )
+        for place, hit in enumerate(relevant)
+    ]
+    overhead = count(render_block([RecalledLine(text="")], note=note)) + sum(
+        count(g) + 1 for g in set(groups.values())
+    )
+    budget = Budget(total_tokens=config.budget_tokens, safety_tokens=config.safety_tokens + overhead)
+    history = project(candidates, budget)
+    scores = {hit.key: hit.score for hit in relevant}
+    chosen = [
+        RecalledPage(
+            page_id=item.key,
+            session_id=pages[item.key].session_id,
+            index=pages[item.key].index,
+            fidelity=item.fidelity.name.lower(),
+            score=round(scores[item.key], 4),
+            text=texts[item.key][0 if item.fidelity is Fidelity.TRANSCRIPT else 1],
+        )
+        for item in history.items
+    ]
+    lines = [RecalledLine(text=recalled.text, group=groups[recalled.page_id]) for recalled in chosen]
+    return RecallPlan(render_block(lines, note=note), tuple(chosen), history, len(candidates))
+
+
+def _relevant(
+    ranked: Sequence[RankedPage],
+    pages: Mapping[str, VoicePage],
+    config: RecallConfig,
+    boosted: Collection[str],
+) -> list[RankedPage]:
+    usable = [hit for hit in ranked if hit.key in pages]
+    unboosted = [hit.score for hit in usable if hit.key not in boosted]
+    floor = config.min_score_ratio * max(unboosted, default=0.0)
+    kept = [
+        hit for hit in usable if hit.key in boosted or (hit.score >= floor and _has_evidence(hit, config))
+    ]
+    return kept[: config.max_pages]
+
+
+def _has_evidence(hit: RankedPage, config: RecallConfig) -> bool:
+    return (
+        hit.cosine >= config.min_cosine
+        or hit.lexical >= config.min_lexical
+        or hit.window >= 2 * config.min_lexical
+    )
+
+
+def _group(page: VoicePage, session_id: str, wall_secs: float) -> str:
+    if page.session_id == session_id:
+        return "earlier in this call"
+    return f"call {describe_age(wall_secs - page.ended_wall_secs)}"

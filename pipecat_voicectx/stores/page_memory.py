@@ -1,0 +1,288 @@
+"""One session's view of one owner's memory: the in-process index in front, the page store behind.
+
+The event loop reads and adds here without ever waiting: `add` makes a page searchable by its words at once and queues
+it for the store, `rank` works on what is in memory. Whatever blocks (opening, loading, embedding, writing) runs in
+worker threads, and its results come back to the loop: vectors of a page when it is stored, the embedding of the words
+that the user is still saying when it is ready. A query whose embedding is not ready is ranked by its words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loguru import logger
+
+from pipecat_voicectx.errors import VoiceContextError
+from pipecat_voicectx.memory.index import FloatArray, IndexedTurn, PageIndex
+from pipecat_voicectx.memory.pages import Owner, VoicePage
+from pipecat_voicectx.memory.ranking import PageQuery, RankedPage, RankingWeights, rank_pages
+from pipecat_voicectx.memory.resume import LastSession, last_session
+from pipecat_voicectx.memory.text import strip_for_embedding
+from pipecat_voicectx.memory.tokens import tokenize
+from pipecat_voicectx.stores.embedders import Embedder
+from pipecat_voicectx.stores.page_store import (
+    DEFAULT_LOAD_LIMIT,
+    PageStore,
+    embed_page,
+    open_page_store,
+)
+from pipecat_voicectx.stores.qdrant_pages import StoredPage
+
+__all__ = ["MemoryStatus", "PageMemory", "PageStoreConfig"]
+
+# One thread for all sessions' queries: two embeddings at a time are slower than one after the other (measured).
+_embedding_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="voicectx-embed")
+
+# Chosen: a partial transcript with this share of the final words points the same way.
+_MIN_PARTIAL_SHARE = 0.6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageStoreConfig:
+    """Where pages live. Give `path` (embedded Qdrant, one process) or `url` and `journal_dir` (a server)."""
+
+    path: str | Path | None = None
+    url: str | None = None
+    api_key: str | None = None
+    journal_dir: str | Path | None = None
+    load_limit: int = DEFAULT_LOAD_LIMIT
+    """Newest pages of an owner held in the in-process index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryStatus:
+    """What works, for reports and metrics."""
+
+    loaded: bool
+    """Whether earlier calls are available."""
+    persistent: bool
+    """Whether pages reach the store. False: no store was asked for, or it could not be opened."""
+    pages: int
+    failed_writes: int
+    """Pages that are in the journal but not in the database, or in neither (the disk is full)."""
+
+
+@dataclass(slots=True)
+class _PartialQuery:
+    text: str
+    tokens: frozenset[str]
+    vector: FloatArray
+    cosines: FloatArray
+
+
+class PageMemory:
+    """Pages of one owner, for one session. All methods are for the event loop's thread."""
+
+    def __init__(
+        self,
+        *,
+        owner: Owner,
+        session_id: str,
+        embedder: Embedder,
+        store: PageStoreConfig | None,
+        weights: RankingWeights | None = None,
+    ) -> None:
+        self._owner = owner
+        self._session_id = session_id
+        self._embedder = embedder
+        self._config = store
+        self._weights = weights
+        self._store: PageStore | None = None
+        self._pages: dict[str, VoicePage] = {}
+        self._index = PageIndex(dimension=embedder.dimension)
+        self._loaded = store is None
+        self._opened = asyncio.Event()
+        self._last_session: LastSession | None = None
+        self._failed_writes = 0
+        self._embedder_failed = False
+        self._wanted_query: str | None = None
+        self._query: _PartialQuery | None = None
+        self._embedding = False
+
+    @property
+    def pages(self) -> Mapping[str, VoicePage]:
+        """All pages in memory by id."""
+        return self._pages
+
+    @property
+    def previous_session(self) -> LastSession | None:
+        """The owner's session before this one. None: not loaded, or there was none."""
+        return self._last_session
+
+    def status(self) -> MemoryStatus:
+        """What works."""
+        return MemoryStatus(
+            loaded=self._loaded,
+            persistent=self._store is not None,
+            pages=len(self._pages),
+            failed_writes=self._failed_writes,
+        )
+
+    async def open(self) -> None:
+        """Opens the store and loads the owner's pages, in worker threads. Pages added meanwhile are kept.
+
+        Raises:
+            VoiceContextError: The store does not open; the session goes on with what is said in it.
+        """
+        if self._config is None:
+            return
+        try:
+            index, stored = await asyncio.get_running_loop().run_in_executor(None, self._open_and_load)
+        except VoiceContextError:
+            self._opened.set()
+            raise
+        self._index = index
+        earlier = {item.page.id: item.page for item in stored}
+        current, self._pages = self._pages, earlier
+        self._last_session = last_session(list(earlier.values()), current_session_id=self._session_id)
+        self._loaded = True
+        for page in current.values():
+            self._index_page(page)
+        self._opened.set()
+
+    def add(self, page: VoicePage) -> Callable[[], Awaitable[bool]]:
+        """Makes a page searchable now. Await the returned function to write it: True when it is in the journal."""
+        self._index_page(page)
+        return lambda: self._write(page)
+
+    def prepare_query(self, text: str) -> Callable[[], Coroutine[Any, Any, None]] | None:
+        """The user is saying this. Await the returned function to embed it; None when that is under way already."""
+        self._wanted_query = text
+        if self._embedding or not text.strip():
+            return None
+        self._embedding = True
+        return self._embed_queries
+
+    def has_embedding_for(self, text: str) -> bool:
+        """Whether a ranking of `text` would use meaning."""
+        return self._usable_query(text) is not None
+
+    def rank(
+        self,
+        text: str,
+        *,
+        boosts: Mapping[str, float] | None = None,
+        exclude: Collection[str] = (),
+        limit: int = 20,
+    ) -> list[RankedPage]:
+        """The best pages for `text`, with what is ready now."""
+        partial = self._usable_query(text)
+        query = PageQuery(text=text, cosines=partial.cosines if partial is not None else None)
+        return rank_pages(
+            self._index, query, weights=self._weights, boosts=boosts, exclude=exclude, limit=limit
+        )
+
+    def latest(self, count: int, *, exclude: Collection[str] = ()) -> list[VoicePage]:
+        """The newest pages, newest first."""
+        newest = sorted(self._pages.values(), key=lambda p: (p.started_wall_secs, p.index), reverse=True)
+        return [page for page in newest if page.id not in exclude][:count]
+
+    async def close(self) -> None:
+        """Waits for writes that are queued and gives the store back. Harmless when repeated."""
+        store, self._store = self._store, None
+        if store is not None:
+            await asyncio.get_running_loop().run_in_executor(None, store.close)
+
+    def _open_and_load(self) -> tuple[PageIndex, list[StoredPage]]:
+        config = self._config
+        assert config is not None
+        store = open_page_store(
+            config.path,
+            embedder=self._embedder,
+            url=config.url,
+            api_key=config.api_key,
+            journal_dir=config.journal_dir,
+        )
+        try:
+            stored = store.load(self._owner, limit=config.load_limit)
+            index = PageIndex(dimension=self._embedder.dimension, max_pages=max(10, 2 * config.load_limit))
+            for item in stored:
+                index.upsert(item.page.id, session=item.page.session_id, turns=_turns(item.page))
+                index.set_vectors(item.page.id, item.vectors)
+        except BaseException:
+            store.close()
+            raise
+        self._store = store
+        return index, stored
+
+    def _index_page(self, page: VoicePage) -> None:
+        self._pages[page.id] = page
+        self._index.upsert(page.id, session=page.session_id, turns=_turns(page))
+
+    async def _write(self, page: VoicePage) -> bool:
+        loop = asyncio.get_running_loop()
+        if self._config is not None:
+            await self._opened.wait()
+        store = self._store
+        try:
+            if store is None:
+                vectors = await loop.run_in_executor(_embedding_thread, embed_page, self._embedder, page)
+                self._set_vectors(page, vectors)
+                return False
+            ticket = store.submit_write(page)
+            await loop.run_in_executor(None, ticket.journaled.result)
+        except VoiceContextError as error:
+            if store is not None:
+                self._failed_writes += 1
+                raise
+            self._note_embedder_failure(error)
+            return False
+        task = loop.run_in_executor(None, ticket.stored.result)
+        try:
+            self._set_vectors(page, (await task).vectors)
+        except VoiceContextError:
+            self._failed_writes += 1
+        return True
+
+    def _set_vectors(self, page: VoicePage, vectors: tuple[FloatArray | None, FloatArray | None]) -> None:
+        current = self._pages.get(page.id)
+        if current is None:
+            return
+        user = vectors[0] if current.user_text == page.user_text else None
+        bot = vectors[1] if current.bot_text == page.bot_text else None
+        self._index.set_vectors(page.id, (user, bot))
+
+    async def _embed_queries(self) -> None:
+        """Embeds the latest wanted text, and again while a newer one has come in."""
+        loop = asyncio.get_running_loop()
+        try:
+            while (text := self._wanted_query) is not None:
+                self._wanted_query = None
+                if self._query is None or self._query.text != text:
+                    self._query = await loop.run_in_executor(_embedding_thread, self._embed_query, text)
+        except VoiceContextError as error:
+            self._note_embedder_failure(error)
+        finally:
+            self._embedding = False
+
+    def _embed_query(self, text: str) -> _PartialQuery:
+        vector = self._embedder.embed([strip_for_embedding(text)])[0]
+        return _PartialQuery(text, frozenset(tokenize(text)), vector, self._index.cosines(vector))
+
+    def _usable_query(self, text: str) -> _PartialQuery | None:
+        query = self._query
+        if query is None or query.text == text:
+            return query
+        wanted = set(tokenize(text))
+        share = len(wanted & query.tokens) / max(1, len(wanted | query.tokens))
+        return query if share >= _MIN_PARTIAL_SHARE else None
+
+    def _note_embedder_failure(self, error: VoiceContextError) -> None:
+        if not self._embedder_failed:
+            self._embedder_failed = True
+            logger.warning("memory searches by words only: {}", error)
+
+
+def _turns(page: VoicePage) -> list[IndexedTurn]:
+    return [IndexedTurn(speaker="user", text=page.user_text), IndexedTurn(speaker="bot", text=page.bot_text)]
+
+
+def new_session_id() -> str:
+    """A session id that sorts by time."""
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{time.time_ns() % 1_000_000_000:09d}"
