@@ -31,8 +31,8 @@ __all__ = ["CLIENT_DELAY_SECS", "Connect", "caller_audio", "run_caller"]
 CLIENT_DELAY_SECS = 0.2
 TRACK_RATE_HZ = 24_000
 """Rate of the bot's track, which positions in events and acknowledgements are counted in."""
-# The scenario's definition of a pause in the bot's audio.
-MIN_PAUSE_SECS = 0.12
+# Chosen: between the pause at a comma (0.18 s at 170 WPM) and the one between two sentences (0.28 s).
+MIN_PAUSE_SECS = 0.22
 
 _TICK_SECS = 0.02
 _ACK_SECS = 0.1

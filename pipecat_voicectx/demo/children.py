@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -9,9 +10,10 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from pathlib import Path
 
-__all__ = ["Child", "end_with_parent"]
+__all__ = ["Child", "Group", "end_with_parent"]
 
 _PARENT_ENV = "VOICECTX_DEMO_PARENT"
 # Chosen: time for a bot to close its connection before it is killed.
@@ -19,11 +21,29 @@ _GRACE_SECS = 3.0
 _POLL_SECS = 0.5
 
 
+class Group(Enum):
+    """Which process group a child joins."""
+
+    OWN = "own"
+    """A new one, which is killed as a whole with the child."""
+    PARENT = "parent"
+    """The one of the process that starts it."""
+
+
 class Child:
     """A Python module running as a child, output to a file."""
 
-    def __init__(self, module: str, args: Sequence[str], *, output: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        module: str,
+        args: Sequence[str],
+        *,
+        output: Path,
+        group: Group,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self.module = module
+        self._group = group
         self._output = output.open("ab")
         environment = {**os.environ, **(env or {}), _PARENT_ENV: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
@@ -32,7 +52,7 @@ class Child:
             stdout=self._output,
             stderr=subprocess.STDOUT,
             env=environment,
-            start_new_session=True,
+            start_new_session=group is Group.OWN,
         )
 
     @property
@@ -44,19 +64,18 @@ class Child:
         """Ends the child and whatever it started; safe to call twice."""
         if self._process.poll() is None:
             self._signal(signal.SIGTERM)
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_GRACE_SECS)
-            except subprocess.TimeoutExpired:
-                pass
         self._signal(signal.SIGKILL)
         self._process.wait()
         self._output.close()
 
     def _signal(self, number: signal.Signals) -> None:
-        try:
-            os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            pass
+        with contextlib.suppress(ProcessLookupError):
+            if self._group is Group.OWN:
+                os.killpg(self._process.pid, number)
+            else:
+                self._process.send_signal(number)
 
 
 def end_with_parent() -> None:

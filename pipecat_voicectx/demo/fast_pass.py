@@ -61,7 +61,7 @@ async def run_fast_pass(scenario: Scenario, scenario_path: Path, *, plugin: bool
             peer, connection, lambda: sessions.append(asyncio.ensure_future(_as_coroutine(bot(args))))
         )
 
-    async with scripted_llm(scenario, EventLog(files.llm_events, "llm", start_secs)):
+    async with scripted_llm(scenario, EventLog(files.llm_events, "llm", start_secs), files.caller_events):
         log = EventLog(files.caller_events, "caller", start_secs)
         try:
             await run_caller(scenario, log=log, new_peer=inprocess.InProcessPeer, connect=connect)

@@ -1,42 +1,59 @@
-"""Starts the scripted language model for a pass and points the bot's OpenAI service at it."""
+"""Starts the scripted language model for a pass, points the bot's OpenAI service at it, and writes its events."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
-from aiohttp import web
-
-from pipecat_voicectx.demo.events import EventLog
+from pipecat_voicectx.demo.events import EventLog, read_events
+from pipecat_voicectx.demo.policy import TripPolicy
 from pipecat_voicectx.demo.scenario import Scenario
+from pipecat_voicectx.testing.openai_server import OpenAIServer, ReplyRecord, RequestRecord
+
+__all__ = ["SCRIPTED_LLM_ENV", "scripted_llm"]
+
+SCRIPTED_LLM_ENV = "VOICECTX_SCRIPTED_LLM"
+"""Set to 1 where OPENAI_BASE_URL is the scripted server, so that the bot can say so."""
 
 
 @asynccontextmanager
-async def scripted_llm(scenario: Scenario, log: EventLog) -> AsyncIterator[str]:
-    n = 0
-    async def chat(request):
-        nonlocal n
-        n += 1
-        body = await request.json()
-        log.write("request", n=n, messages=body["messages"])
-        resp = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await resp.prepare(request)
-        text = "Here are five trips. Ghent by train, six hundred euros. Lyon by train, seven hundred and twenty euros. Turin by train, eight hundred and ten euros. Lucerne by boat. Aarhus by plane."
-        for w in text.split(" "):
-            d = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, "delta": {"role": "assistant", "content": w + " "}, "finish_reason": None}]}
-            await resp.write(b"data: " + json.dumps(d).encode() + b"\n\n")
-        d["choices"] = [{"index": 0, "delta": {}, "finish_reason": "stop"}]
-        await resp.write(b"data: " + json.dumps(d).encode() + b"\n\ndata: [DONE]\n\n")
-        return resp
-    app = web.Application()
-    app.router.add_post("/v1/chat/completions", chat)
-    runner = web.AppRunner(app); await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0); await site.start()
-    port = site._server.sockets[0].getsockname()[1]
-    os.environ["OPENAI_BASE_URL"] = f"http://127.0.0.1:{port}/v1"; os.environ["VOICECTX_SCRIPTED_LLM"] = "1"
-    try:
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        await runner.cleanup()
+async def scripted_llm(scenario: Scenario, log: EventLog, caller_events: Path) -> AsyncIterator[OpenAIServer]:
+    """Serves for the duration. Sets OPENAI_BASE_URL in this process, for the bot in it or started from it."""
+
+    def on_request(record: RequestRecord) -> None:
+        log.write(
+            "request",
+            at=log.at(record.at_secs),
+            n=record.n,
+            call=sum(event["kind"] == "call_start" for event in read_events([caller_events])),
+            tokens=record.tokens,
+            parts=dict(record.parts),
+            messages=list(record.messages),
+            tools=list(record.tools),
+        )
+
+    def on_reply(record: ReplyRecord) -> None:
+        calls = [{"name": call.name, "arguments": dict(call.arguments)} for call in record.tool_calls]
+        log.write(
+            "reply",
+            at=log.at(record.at_secs),
+            n=record.n,
+            text=record.text,
+            tool_calls=calls,
+            complete=record.complete,
+        )
+
+    async with OpenAIServer(TripPolicy(scenario), on_request=on_request, on_reply=on_reply) as server:
+        ours = {"OPENAI_BASE_URL": server.base_url, SCRIPTED_LLM_ENV: "1", "OPENAI_API_KEY": ""}
+        saved = {name: os.environ.get(name) for name in ours}
+        os.environ.update(ours)
+        try:
+            yield server
+        finally:
+            for name, value in saved.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value

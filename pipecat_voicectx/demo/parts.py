@@ -15,6 +15,7 @@ from pipecat.services.tts_service import TTSService
 from pipecat.transports.base_transport import BaseTransport
 
 from pipecat_voicectx.demo.espeak_tts import EspeakTTSService
+from pipecat_voicectx.demo.llm_host import SCRIPTED_LLM_ENV
 from pipecat_voicectx.demo.recorded_stt import RecordedCallSTT
 from pipecat_voicectx.demo.scenario import load_scenario
 from pipecat_voicectx.errors import UsageError
@@ -134,7 +135,7 @@ def _choose_llm(system_prompt: str) -> tuple[LLMService[Any], str]:
         base_url=base_url,
         settings=OpenAILLMService.Settings(model=model, system_instruction=system_prompt),
     )
-    if os.environ.get("VOICECTX_SCRIPTED_LLM") == "1":
+    if os.environ.get(SCRIPTED_LLM_ENV) == "1":
         return llm, "scripted: Pipecat's own OpenAI service, talking to a local server that follows rules"
     return llm, f"{model} at {base_url or 'OpenAI'} (hosted)" if key else f"{model} at {base_url}"
 

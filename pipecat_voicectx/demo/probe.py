@@ -43,8 +43,9 @@ _KINDS: dict[type[Frame], str] = {
     BotStartedSpeakingFrame: "bot_started",
     BotStoppedSpeakingFrame: "bot_stopped",
 }
-# Frames are broadcast both ways, as two frames a few microseconds apart.
-_SAME_MOMENT_SECS = 0.005
+# Chosen: stretches closer than this are one in the report; the transport itself leaves 10 ms holes on a busy host.
+_MERGE_SECS = 0.1
+_TRACK_RATE_HZ = 24_000
 # The transport writes 40 ms at a time; what was written when the bot stopped still leaves.
 _TAIL_SECS = 0.1
 
@@ -63,6 +64,16 @@ class _Spoken:
     """Stretches that left in one piece: offset in the turn, length, position on the track."""
     began_secs: float = 0.0
     ended_secs: float = 0.0
+
+    def stretches(self) -> list[tuple[int, int]]:
+        """What left, as stretches of the track without a hole a listener would call a pause."""
+        merged: list[tuple[int, int]] = []
+        for _, length, position in self.runs:
+            if merged and position - merged[-1][1] < _MERGE_SECS * _TRACK_RATE_HZ:
+                merged[-1] = (merged[-1][0], position + length)
+            else:
+                merged.append((position, position + length))
+        return merged
 
     def place(self, offset: int) -> int | None:
         """Position on the track of a sample of the turn, None if it never left."""
@@ -109,7 +120,7 @@ class TrackProbe:
         else:
             turn.runs.append((turn.written, length, position))
         turn.written += length
-        turn.ended_secs = now_secs + len(samples) / 24_000
+        turn.ended_secs = now_secs + len(samples) / _TRACK_RATE_HZ
 
     def finish(self) -> None:
         """The current turn leaves nothing more: its events are written."""
@@ -128,14 +139,15 @@ class TrackProbe:
             last = turn.place(max(start, end - 1))
             placed.append([word, at, at + end - start if last is None else last + 1])
         began, ended = self._log.at(turn.began_secs), self._log.at(turn.ended_secs)
-        for _, length, position in turn.runs:
-            start_secs = turn.began_secs + (position - turn.runs[0][2]) / 24_000
+        for first, last_sample in turn.stretches():
+            start_secs = turn.began_secs + (first - turn.runs[0][2]) / _TRACK_RATE_HZ
+            end_secs = start_secs + (last_sample - first) / _TRACK_RATE_HZ
             self._log.write(
                 "bot_audio",
                 at=self._log.at(start_secs),
-                end=round(self._log.at(start_secs + length / 24_000), 4),
-                track_start=position,
-                track_end=position + length,
+                end=round(self._log.at(end_secs), 4),
+                track_start=first,
+                track_end=last_sample,
             )
         self._log.write(
             "bot_words",
@@ -179,7 +191,6 @@ class DemoProbe(BaseObserver):
         super().__init__()
         self._log = log
         self.track = TrackProbe(log, first_turn=first_turn)
-        self._last: dict[str, float] = {}
         self._seen: deque[int] = deque(maxlen=256)
         self._next_pts: int | None = None
         self._pts_epoch_secs: float | None = None
@@ -206,10 +217,11 @@ class DemoProbe(BaseObserver):
         if kind is None:
             return
         now_secs = time.monotonic()
-        if frame.id in self._seen or now_secs - self._last.get(kind, -1.0) < _SAME_MOMENT_SECS:
+        if frame.id in self._seen:
             return
         self._seen.append(frame.id)
-        self._last[kind] = now_secs
+        if frame.broadcast_sibling_id is not None:  # the same frame, going the other way
+            self._seen.append(frame.broadcast_sibling_id)
         self._log.write(kind, at=self._log.at(now_secs))
         if kind in ("bot_stopped", "interrupted"):
             self._finish_due_secs = now_secs + _TAIL_SECS
