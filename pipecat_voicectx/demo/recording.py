@@ -87,12 +87,14 @@ def read_audio(recording: Recording) -> npt.NDArray[np.int16]:
                 )
             resampler = av.AudioResampler(format="s16", layout="mono", rate=recording.sample_rate_hz)
             for frame in container.decode(stream):
-                blocks.extend(part.to_ndarray().reshape(-1) for part in resampler.resample(frame))
+                blocks.extend(
+                    np.asarray(part.to_ndarray(), np.int16)[0] for part in resampler.resample(frame)
+                )
     except (av.FFmpegError, IndexError, OSError) as error:
         raise BadInputError(
             f"recording {recording.file} cannot be decoded ({error}); restore it from the package"
         ) from None
-    audio = np.concatenate(blocks).astype(np.int16) if blocks else np.zeros(0, np.int16)
+    audio = np.concatenate(blocks) if blocks else np.zeros(0, np.int16)
     if len(audio) < recording.samples:
         raise BadInputError(
             f"recording {recording.file} is truncated: {len(audio)} of {recording.samples} samples; "
