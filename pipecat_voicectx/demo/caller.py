@@ -50,7 +50,7 @@ def caller_audio(scenario: Scenario) -> dict[str, npt.NDArray[np.int16]]:
     Raises:
         BadInputError: A recording is truncated or damaged.
     """
-    import soxr
+    import soxr  # type: ignore[import-untyped]
 
     audio = {}
     for utterance_id, recording in scenario.recordings.items():
@@ -107,11 +107,11 @@ class _LiveCall:
         self._channel.on("message", self._on_message)
         self._peer.on("track", lambda track: self._start(self._listen(track)))
 
-        @self._peer.on("connectionstatechange")
-        def _on_state() -> None:
+        def on_state() -> None:
             if self._peer.connectionState == "connected":
                 connected.set()
 
+        self._peer.on("connectionstatechange", on_state)
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT_SECS):
                 await connect(self._peer, number)
@@ -150,7 +150,9 @@ class _LiveCall:
         while (now_secs := time.monotonic()) < deadline_secs:
             match cue:
                 case AfterBotSilence():
-                    silent_secs = self._detector.silent_secs(now_secs=now_secs) if self._detector.spoke else 0.0
+                    silent_secs = (
+                        self._detector.silent_secs(now_secs=now_secs) if self._detector.spoke else 0.0
+                    )
                     if is_first and not self._detector.spoke:
                         silent_secs = now_secs - self._began_secs
                     if silent_secs >= cue.secs:
@@ -179,7 +181,9 @@ class _LiveCall:
             await asyncio.sleep(max(0.0, onset_secs - time.monotonic()))
             position = self._playout.track_sample(now_secs=onset_secs)
             self._acknowledge(onset_secs)
-            self._log.write("barge_in", at=self._log.at(onset_secs), id=utterance.id, track_sample=position or 0)
+            self._log.write(
+                "barge_in", at=self._log.at(onset_secs), id=utterance.id, track_sample=position or 0
+            )
         await asyncio.sleep(max(0.0, began_secs + recording.speech_end_secs - time.monotonic()))
         self._detector.restart()
 
@@ -241,7 +245,9 @@ class _LiveCall:
             self._playout.drop_after(after)
 
     def _on_loss(self, start_secs: float, end_secs: float, packets: int) -> None:
-        self._log.write("loss", at=self._log.at(start_secs), end=round(self._log.at(end_secs), 4), packets=packets)
+        self._log.write(
+            "loss", at=self._log.at(start_secs), end=round(self._log.at(end_secs), 4), packets=packets
+        )
 
 
 def _utterance_fields(utterance: Utterance, recording: Recording, at: float) -> dict[str, Any]:

@@ -85,7 +85,6 @@ def end_with_parent() -> None:
         return
     expected = int(parent)
 
-
     def watch() -> None:
         while os.getppid() == expected:
             time.sleep(_POLL_SECS)

@@ -18,7 +18,14 @@ import numpy.typing as npt
 
 from pipecat_voicectx.errors import BadInputError, UnavailableError, UsageError
 
-__all__ = ["MAX_WORDS_PER_MINUTE", "MIN_WORDS_PER_MINUTE", "SENTENCE_GAP_SECS", "SpokenWord", "Synthesis", "synthesize"]
+__all__ = [
+    "MAX_WORDS_PER_MINUTE",
+    "MIN_WORDS_PER_MINUTE",
+    "SENTENCE_GAP_SECS",
+    "SpokenWord",
+    "Synthesis",
+    "synthesize",
+]
 
 MIN_WORDS_PER_MINUTE = 95.0
 """eSpeak accepts 80 as its slowest, which delivers about this."""
@@ -88,8 +95,8 @@ class _Espeak:
             raise UsageError(
                 "espeakng-loader is not installed; run: pip install 'pipecat-voicectx[demo]'"
             ) from None
-        self._lib = c.CDLL(espeakng_loader.get_library_path())
-        data_path = espeakng_loader.get_data_path().encode()
+        self._lib = c.CDLL(espeakng_loader.get_library_path())  # type: ignore[no-untyped-call]
+        data_path = espeakng_loader.get_data_path().encode()  # type: ignore[no-untyped-call]
         self.sample_rate_hz: int = self._lib.espeak_Initialize(_AUDIO_OUTPUT_SYNCHRONOUS, 0, data_path, 0)
         if self.sample_rate_hz <= 0:
             raise UnavailableError("eSpeak NG did not start; reinstall espeakng-loader")
@@ -118,7 +125,9 @@ class _Espeak:
             index += 1
         return 0
 
-    def speak(self, text: str, *, voice: str, rate_asked: int) -> tuple[npt.NDArray[np.int16], list[tuple[int, int]]]:
+    def speak(
+        self, text: str, *, voice: str, rate_asked: int
+    ) -> tuple[npt.NDArray[np.int16], list[tuple[int, int]]]:
         self._pcm, self._events = bytearray(), []
         if self._lib.espeak_SetVoiceByName(voice.encode()) != 0:
             raise BadInputError(f"eSpeak NG has no voice {voice!r}; en-us is always there")
@@ -146,7 +155,7 @@ def synthesize(text: str, *, words_per_minute: float, sample_rate_hz: int, voice
         BadInputError: There is no such voice.
         UnavailableError: The library failed.
     """
-    import soxr
+    import soxr  # type: ignore[import-untyped]
 
     with _lock:
         espeak = _espeak()
@@ -158,9 +167,13 @@ def synthesize(text: str, *, words_per_minute: float, sample_rate_hz: int, voice
     sound = np.concatenate([pcm[:end], gap])
     scale = sample_rate_hz / native_rate_hz
     if sample_rate_hz != native_rate_hz:
-        sound = np.clip(soxr.resample(sound.astype(np.float32), native_rate_hz, sample_rate_hz), -32768, 32767)
+        sound = np.clip(
+            soxr.resample(sound.astype(np.float32), native_rate_hz, sample_rate_hz), -32768, 32767
+        )
     scaled = tuple(
-        SpokenWord(text=w.text, start_sample=round(w.start_sample * scale), end_sample=round(w.end_sample * scale))
+        SpokenWord(
+            text=w.text, start_sample=round(w.start_sample * scale), end_sample=round(w.end_sample * scale)
+        )
         for w in words
     )
     return Synthesis(samples=sound.astype(np.int16), sample_rate_hz=sample_rate_hz, words=scaled)

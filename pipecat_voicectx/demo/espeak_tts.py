@@ -111,7 +111,10 @@ class EspeakTTSService(TTSService):
         before_secs = self._spoken_secs.get(context_id, 0.0)
         if self._text_timing is TextTiming.WORD:
             await self.add_word_timestamps(
-                [(word.text, before_secs + word.start_sample / speech.sample_rate_hz) for word in speech.words],
+                [
+                    (word.text, before_secs + word.start_sample / speech.sample_rate_hz)
+                    for word in speech.words
+                ],
                 context_id,
             )
         self._spoken_secs[context_id] = before_secs + len(speech.samples) / speech.sample_rate_hz

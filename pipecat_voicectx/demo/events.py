@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["EventLog", "read_events"]
+__all__ = ["EventLog", "EventTail", "read_events"]
 
 
 @dataclass(slots=True)
@@ -48,13 +48,44 @@ def read_events(paths: list[Path]) -> Iterator[dict[str, object]]:
     """All whole events of several files, in order of time; files that do not exist are empty."""
     events: list[dict[str, object]] = []
     for path in paths:
-        if not path.exists():
-            continue
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                event = json.loads(line)
-            except json.JSONDecodeError:
-                continue  # the last line of a killed process
-            if isinstance(event, dict) and isinstance(event.get("at"), (int, float)):
-                events.append(event)
-    return iter(sorted(events, key=lambda event: float(str(event["at"]))))
+        if path.exists():
+            events += _parsed(path.read_text(encoding="utf-8").splitlines())
+    return iter(sorted(events, key=_moment))
+
+
+class EventTail:
+    """Reads what was appended to event files since the last look."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        self._offsets = dict.fromkeys(paths, 0)
+
+    def read(self) -> list[dict[str, object]]:
+        """New whole lines of all files, in order of time."""
+        events: list[dict[str, object]] = []
+        for path, offset in self._offsets.items():
+            if not path.exists():
+                continue
+            with path.open("rb") as file:
+                file.seek(offset)
+                new = file.read()
+            whole = new[: new.rfind(b"\n") + 1]
+            self._offsets[path] = offset + len(whole)
+            events += _parsed(whole.decode("utf-8").splitlines())
+        return sorted(events, key=_moment)
+
+
+def _parsed(lines: list[str]) -> list[dict[str, object]]:
+    events = []
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except json.JSONDecodeError:
+            continue  # the last line of a killed process
+        if isinstance(event, dict) and isinstance(event.get("at"), (int, float)):
+            events.append(event)
+    return events
+
+
+def _moment(event: dict[str, object]) -> float:
+    at = event["at"]
+    return float(at) if isinstance(at, (int, float)) else 0.0

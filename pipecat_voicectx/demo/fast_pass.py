@@ -37,7 +37,9 @@ _SEED = 20
 _BOT_END_SECS = 10.0
 
 
-async def run_fast_pass(scenario: Scenario, scenario_path: Path, *, plugin: bool, files: PassFiles, bot_path: Path) -> None:
+async def run_fast_pass(
+    scenario: Scenario, scenario_path: Path, *, plugin: bool, files: PassFiles, bot_path: Path
+) -> None:
     """Plays the whole scenario once and leaves its events in `files`."""
     from pipecat.runner.types import SmallWebRTCRunnerArguments
 
@@ -99,7 +101,8 @@ async def _ended(sessions: list[asyncio.Task[None]]) -> None:
 
 def _load_bot(path: Path) -> Bot:
     spec = importlib.util.spec_from_file_location("voicectx_demo_bot", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     loaded: Bot = module.bot

@@ -85,10 +85,10 @@ class _Wire:
             if wait_secs > 0:
                 await asyncio.sleep(wait_secs)
             if is_rtcp(data):
-                for packet in RtcpPacket.parse(data):
+                for report in RtcpPacket.parse(data):
                     for end in (self._sender, self._receiver):
                         if end is not None:
-                            await end._handle_rtcp_packet(packet)
+                            await end._handle_rtcp_packet(report)
             elif self._receiver is not None:
                 packet = RtpPacket.parse(data, HeaderExtensionsMap())
                 await self._receiver._handle_rtp_packet(packet, arrival_time_ms=round(time.time() * 1000))
@@ -121,14 +121,15 @@ class _Transceiver:
         self.direction = "sendrecv"
         self.sender = RTCRtpSender(track or "audio", wire)  # type: ignore[arg-type]
         self.receiver = RTCRtpReceiver("audio", wire)  # type: ignore[arg-type]
-        self.receiver._track = RemoteStreamTrack("audio", str(uuid.uuid4()))
+        self.track = RemoteStreamTrack("audio", str(uuid.uuid4()))
+        self.receiver._track = self.track
 
     async def start(self) -> None:
         rtcp = RTCRtcpParameters(cname="voicectx", mux=True)
         await self.receiver.receive(RTCRtpReceiveParameters(codecs=[_OPUS], rtcp=rtcp))
         self.receiver._set_rtcp_ssrc(self.sender._ssrc)
         name = "_RTCRtpReceiver__decoder_queue"
-        setattr(self.receiver, name, _InlineDecoder(self.receiver._track._queue, getattr(self.receiver, name)))
+        setattr(self.receiver, name, _InlineDecoder(self.track._queue, getattr(self.receiver, name)))
         await self.sender.send(RTCRtpSendParameters(codecs=[_OPUS], rtcp=rtcp))
 
 
@@ -164,7 +165,9 @@ class InProcessPeer(AsyncIOEventEmitter):
         self._channel: _Channel | None = None
         self._other: InProcessPeer | None = None
 
-    def addTransceiver(self, track_or_kind: MediaStreamTrack | str, direction: str = "sendrecv") -> _Transceiver:
+    def addTransceiver(
+        self, track_or_kind: MediaStreamTrack | str, direction: str = "sendrecv"
+    ) -> _Transceiver:
         track = track_or_kind if isinstance(track_or_kind, MediaStreamTrack) else None
         self._transceivers.append(_Transceiver(self._wire, track))
         return self._transceivers[-1]
@@ -213,14 +216,17 @@ class InProcessConnection(SmallWebRTCConnection):
     """A `SmallWebRTCConnection` whose peer is an `InProcessPeer`."""
 
     def _initialize(self) -> None:
-        super()._initialize()
+        super()._initialize()  # type: ignore[no-untyped-call]
         self._pc.remove_all_listeners()
         self._pc = InProcessPeer()  # type: ignore[assignment]
-        self._setup_listeners()
+        self._setup_listeners()  # type: ignore[no-untyped-call]
 
 
 async def connect(
-    caller: InProcessPeer, connection: SmallWebRTCConnection, start_bot: Callable[[], None], setup_secs: float = 0.2
+    caller: InProcessPeer,
+    connection: InProcessConnection,
+    start_bot: Callable[[], None],
+    setup_secs: float = 0.2,
 ) -> None:
     """Connects a caller's peer with a bot's connection; `start_bot` runs once the offer would have been answered.
 
@@ -230,8 +236,7 @@ async def connect(
         start_bot: Starts the bot on `connection` in the background.
         setup_secs: What ICE and DTLS would take.
     """
-    bot = connection.pc
-    assert isinstance(bot, InProcessPeer)
+    bot: Any = connection.pc
     bot.addTransceiver("audio")
     caller._wire.other, bot._wire.other = bot._wire, caller._wire
     caller._other, bot._other = bot, caller
@@ -243,7 +248,7 @@ async def connect(
             await transceiver.start()
     bot._set_state("connected")
     caller._set_state("connected")
-    caller.emit("track", caller.getTransceivers()[0].receiver.track)
+    caller.emit("track", caller.getTransceivers()[0].track)
     if caller._channel is not None:
         bot._channel = _Channel(caller._channel.label)
         bot._channel.other, caller._channel.other = caller._channel, bot._channel

@@ -62,7 +62,9 @@ async def _ready(url: str, bot: Child) -> None:
     async with aiohttp.ClientSession() as http:
         while time.monotonic() < deadline_secs:
             if bot.exit_code is not None:
-                raise UnavailableError(f"the bot ended with exit code {bot.exit_code} before it could be called")
+                raise UnavailableError(
+                    f"the bot ended with exit code {bot.exit_code} before it could be called"
+                )
             try:
                 async with http.get(f"{url}/status") as response:
                     if response.status == 200:

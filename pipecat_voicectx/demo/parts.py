@@ -1,4 +1,4 @@
-"""Which speech-to-text, language model and voice the local bot gets, from what this machine has; each said in a line."""
+"""Which speech-to-text, language model and voice the local bot gets, and the lines that say so on screen."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ class BotSettings:
         given: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
         plugin = str(given.get("plugin", os.environ.get("VOICECTX_DEMO_PLUGIN", "1")))
         if plugin not in ("0", "1"):
-            raise UsageError(f"VOICECTX_DEMO_PLUGIN is {plugin!r}; set it to 0 (stock) or 1 (with the plugin)")
+            raise UsageError(
+                f"VOICECTX_DEMO_PLUGIN is {plugin!r}; set it to 0 (stock) or 1 (with the plugin)"
+            )
         scenario = given.get("scenario")
         return cls(
             plugin=plugin == "1",
@@ -109,7 +111,9 @@ def _choose_stt(settings: BotSettings, transport: BaseTransport) -> tuple[STTSer
         from pipecat.services.whisper.stt import WhisperSTTService
 
         if not Path(model).is_dir():
-            raise UsageError(f"{_WHISPER_ENV} is {model!r}, which is not a folder with a faster-whisper model")
+            raise UsageError(
+                f"{_WHISPER_ENV} is {model!r}, which is not a folder with a faster-whisper model"
+            )
         whisper_settings = WhisperSTTService.Settings(model=model)
         return (
             WhisperSTTService(device="cpu", compute_type="int8", settings=whisper_settings),

@@ -75,7 +75,9 @@ def check_output(path: Path, option: str) -> None:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{path.name}."):
             pass
     except OSError as error:
-        raise UsageError(f"{option} {path} cannot be written ({error.strerror}); name another place") from None
+        raise UsageError(
+            f"{option} {path} cannot be written ({error.strerror}); name another place"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -89,12 +91,16 @@ def single_demo() -> Iterator[None]:
     try:
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     except OSError as error:
-        raise UsageError(f"{path} cannot be opened ({error.strerror}); set TMPDIR to another folder") from None
+        raise UsageError(
+            f"{path} cannot be opened ({error.strerror}); set TMPDIR to another folder"
+        ) from None
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UsageError("another demo is running; wait for it to end (one at a time, they would disturb each other)") from None
+            raise UsageError(
+                "another demo is running; wait for it to end (one at a time, they would disturb each other)"
+            ) from None
         yield
     finally:
         os.close(descriptor)

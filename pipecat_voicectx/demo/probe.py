@@ -242,5 +242,7 @@ class DemoProbe(BaseObserver):
             gap_secs = (frame.pts - self._next_pts) / _RTP_RATE_HZ
             if gap_secs >= _MIN_GAP_SECS:
                 end = self._pts_epoch_secs + position_secs
-                self._log.write("received_gap", at=self._log.at(end - gap_secs), end=round(self._log.at(end), 4))
+                self._log.write(
+                    "received_gap", at=self._log.at(end - gap_secs), end=round(self._log.at(end), 4)
+                )
         self._next_pts = max(self._next_pts or 0, frame.pts + _PIECE_SAMPLES)

@@ -81,7 +81,12 @@ class RecordedListener:
             return False
         base = position + _CODEC_DELAY_SAMPLES
         self._announced.append(
-            _Announced([(w, base + round(s * _RTP_RATE_HZ), base + round(e * _RTP_RATE_HZ)) for w, s, e in recording.words])
+            _Announced(
+                [
+                    (w, base + round(s * _RTP_RATE_HZ), base + round(e * _RTP_RATE_HZ))
+                    for w, s, e in recording.words
+                ]
+            )
         )
         return True
 
@@ -132,7 +137,9 @@ class RecordedCallSTT(STTService):
             rtp_origin: RTP timestamp at which the input's pts is 0; None while unknown.
         """
         # Measured: the final leaves within 1 ms of the VAD's stop.
-        super().__init__(ttfs_p99_latency=0.0, settings=STTSettings(model="recorded-call", language=Language.EN))
+        super().__init__(
+            ttfs_p99_latency=0.0, settings=STTSettings(model="recorded-call", language=Language.EN)
+        )
         self._listener = RecordedListener(recordings)
         self._rtp_origin = rtp_origin
         self._unplaced: list[tuple[str, int]] = []
@@ -166,7 +173,11 @@ class RecordedCallSTT(STTService):
 
     def _on_message(self, message: object) -> None:
         data = message.get("data") if isinstance(message, dict) else None
-        if not isinstance(data, dict) or data.get("t") != RECORDING_MESSAGE or not isinstance(data.get("d"), dict):
+        if (
+            not isinstance(data, dict)
+            or data.get("t") != RECORDING_MESSAGE
+            or not isinstance(data.get("d"), dict)
+        ):
             return
         utterance_id, rtp = data["d"].get("id"), data["d"].get("r")
         if isinstance(utterance_id, str) and isinstance(rtp, int):
@@ -187,7 +198,12 @@ class RecordedCallSTT(STTService):
         if not words:
             return
         frame = TranscriptionFrame(
-            _text(words), self._user_id, time_now_iso8601(), Language.EN, result=_result(words), finalized=True
+            _text(words),
+            self._user_id,
+            time_now_iso8601(),
+            Language.EN,
+            result=_result(words),
+            finalized=True,
         )
         await self.push_frame(frame)
 

@@ -1,0 +1,228 @@
+"""`voicectx demo`: checks, two passes one after the other, numbers and report.
+
+Everything a pass does happens in child processes, which are gone when this returns, however it returns. Files appear
+whole, at the end, or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from pipecat_voicectx.demo import preflight
+from pipecat_voicectx.demo.caller import caller_audio
+from pipecat_voicectx.demo.children import Child, Group
+from pipecat_voicectx.demo.events import EventTail, read_events
+from pipecat_voicectx.demo.pass_files import PassFiles
+from pipecat_voicectx.demo.scenario import DEFAULT_SCENARIO_PATH, Scenario, load_scenario
+from pipecat_voicectx.errors import UnavailableError, UsageError
+
+__all__ = ["PassResult", "play_pass", "run_demo"]
+
+_POLL_SECS = 0.1
+# Chosen: a pass on a virtual clock takes half its call's length on an idle core.
+_FAST_PASS_SECS = 600.0
+_LIVE_PASS_SECS = 300.0
+
+Event = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassResult:
+    """What one pass left."""
+
+    plugin: bool
+    events: list[dict[str, object]]
+
+
+def run_demo(
+    *, fast: bool, json_path: Path | None, report_path: Path | None, scenario_path: Path | None = None
+) -> int:
+    """Plays the scenario against stock Pipecat and against the plugin; returns the exit code.
+
+    Raises:
+        UsageError, BadInputError: Something is not in order; the message is one line and says what to do.
+        UnavailableError: A pass broke off.
+    """
+    scenario, path = _prepare(
+        fast=fast, json_path=json_path, report_path=report_path, scenario_path=scenario_path
+    )
+    with (
+        preflight.single_demo(),
+        _ending_on_signals(),
+        tempfile.TemporaryDirectory(prefix="voicectx-demo-") as folder,
+    ):
+        screen = _Screen(scenario)
+        passes = []
+        for plugin in (False, True):
+            files = PassFiles(Path(folder) / ("voicectx" if plugin else "stock"))
+            files.folder.mkdir()
+            screen.begin(plugin=plugin)
+            passes.append(
+                play_pass(plugin=plugin, fast=fast, files=files, scenario_path=path, on_event=screen.event)
+            )
+            screen.end()
+        _conclude(scenario, passes, fast=fast, json_path=json_path, report_path=report_path, screen=screen)
+    return 0
+
+
+def play_pass(
+    *, plugin: bool, fast: bool, files: PassFiles, scenario_path: Path, on_event: Callable[[Event], None]
+) -> PassResult:
+    """Plays one pass in child processes and returns its events.
+
+    Raises:
+        UnavailableError: It broke off or took too long; the message names the reason.
+    """
+    args = ["--folder", str(files.folder), "--scenario", str(scenario_path), "--bot", str(bot_path())]
+    args += ["--plugin", "1" if plugin else "0"]
+    if not fast:
+        args += ["--port", str(preflight.demo_port())]
+    module = "pipecat_voicectx.demo.fast_pass" if fast else "pipecat_voicectx.demo.live_pass"
+    child = Child(module, args, output=files.log, group=Group.OWN)
+    tail = EventTail(files.event_files)
+    deadline_secs = time.monotonic() + (_FAST_PASS_SECS if fast else _LIVE_PASS_SECS)
+    try:
+        while child.exit_code is None and time.monotonic() < deadline_secs:
+            for event in tail.read():
+                on_event(event)
+            time.sleep(_POLL_SECS)
+        exit_code = child.exit_code
+    finally:
+        child.stop()
+    for event in tail.read():
+        on_event(event)
+    if exit_code != 0:
+        raise UnavailableError(_failure(files, exit_code))
+    return PassResult(plugin=plugin, events=list(read_events(files.event_files)))
+
+
+def bot_path() -> Path:
+    """The bot file: the checkout's `bots/local_bot.py`, or its copy in an installed package."""
+    here = Path(__file__).parent
+    for path in (here.parent.parent / "bots" / "local_bot.py", here / "local_bot.py"):
+        if path.is_file():
+            return path
+    raise UsageError("local_bot.py is missing from this installation; reinstall pipecat-voicectx")
+
+
+def _prepare(
+    *, fast: bool, json_path: Path | None, report_path: Path | None, scenario_path: Path | None
+) -> tuple[Scenario, Path]:
+    """Everything that can be found out before anything runs, cheapest first."""
+    preflight.check_python()
+    for path, option in ((json_path, "--json"), (report_path, "--report")):
+        if path is not None:
+            preflight.check_output(path, option)
+    path = (scenario_path or DEFAULT_SCENARIO_PATH).absolute()
+    scenario = load_scenario(path)
+    caller_audio(scenario)  # decodes every recording, so that a truncated one is found now
+    preflight.check_disk(Path(tempfile.gettempdir()))
+    for module in ("espeakng_loader", "aiohttp", "aiortc"):
+        if importlib.util.find_spec(module) is None:
+            raise UsageError(f"{module} is not installed; run: pip install 'pipecat-voicectx[demo]'")
+    if not fast:
+        preflight.check_port(preflight.demo_port())
+    return scenario, path
+
+
+def _failure(files: PassFiles, exit_code: int | None) -> str:
+    """One line about a broken pass: what it said itself, else where its output is kept."""
+    output = files.log.read_text(encoding="utf-8", errors="replace") if files.log.exists() else ""
+    said = [line.removeprefix("voicectx: ") for line in output.splitlines() if line.startswith("voicectx: ")]
+    kept = Path(tempfile.gettempdir()) / "voicectx-demo-failed.log"
+    with contextlib.suppress(OSError):
+        kept.write_text(output, encoding="utf-8")
+    reason = (
+        said[0]
+        if said
+        else "it took too long"
+        if exit_code is None
+        else f"it ended with exit code {exit_code}"
+    )
+    return f"the {files.folder.name} pass broke off: {reason} (its output: {kept})"
+
+
+@contextlib.contextmanager
+def _ending_on_signals() -> Iterator[None]:
+    """Turns SIGTERM and SIGHUP into KeyboardInterrupt, so that every `finally` runs."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    saved = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in saved.items():
+            signal.signal(number, handler)
+
+
+class _Screen:
+    """What the terminal shows while the passes run."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+
+    def begin(self, *, plugin: bool) -> None:
+        print(f"\n== {'with pipecat-voicectx' if plugin else 'stock Pipecat'}", flush=True)
+
+    def event(self, event: Event) -> None:
+        if event["kind"] in ("utterance", "barge_in", "loss", "turn_stop", "held", "released", "hangup"):
+            print(f"{event['at']:>8} {event['kind']}", flush=True)
+
+    def end(self) -> None:
+        pass
+
+
+def _conclude(
+    scenario: Scenario,
+    passes: list[PassResult],
+    *,
+    fast: bool,
+    json_path: Path | None,
+    report_path: Path | None,
+    screen: _Screen,
+) -> None:
+    from pipecat_voicectx.demo.score import score_pass
+
+    scores = {("voicectx" if p.plugin else "stock"): score_pass(p.events, scenario) for p in passes}
+    transport = "in-process" if fast else "webrtc"
+    numbers: dict[str, object] = {name: score.as_json() for name, score in scores.items()}
+    numbers["transport"] = transport
+    print(json.dumps(numbers, indent=2))
+    outputs: list[tuple[Path, str]] = []
+    if json_path is not None:
+        outputs.append((json_path, json.dumps(numbers, indent=2) + "\n"))
+    _write_whole(outputs)
+
+
+def _write_whole(outputs: list[tuple[Path, str]]) -> None:
+    """Writes all files beside their places first and moves them only when all are there."""
+    staged: list[tuple[Path, Path]] = []
+    try:
+        for path, text in outputs:
+            handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
+            staged.append((Path(name), path))
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(name, 0o644)
+        for temporary, path in staged:
+            os.replace(temporary, path)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {error.filename or 'the results'} ({error.strerror}); name another place"
+        ) from None
+    finally:
+        for temporary, _ in staged:
+            with contextlib.suppress(FileNotFoundError):
+                temporary.unlink()
