@@ -44,7 +44,7 @@ UTTERANCES: dict[str, tuple[str, float]] = {
     "weather": ("What is the weather like there in October?", 132),
     "phrase": ("And how do people there say good morning?", 130),
     "packing": ("Should I pack a warm jacket for the evenings?", 130),
-    "dog": ("Back to our trip. The dog is coming with us now, so what would you book?", 133),
+    "dog": ("So which trip would you book for us now that the dog is coming along?", 132),
     "where": ("Hello again. Where were we?", 130),
 }
 

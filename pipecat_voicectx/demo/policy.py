@@ -43,31 +43,31 @@ class _Place:
 
 _PLACES: dict[str, _Place] = {
     "Ghent": _Place(
-        about="Ghent is quiet canals and old guild houses, with five nights in a small hotel on the water",
+        about="Ghent is quiet canals and old guild houses, five nights in a small hotel on the water",
         weather="In October Ghent has about fourteen degrees by day, soft light, and rain every second day.",
         phrase="In Ghent people say goedemorgen, with a soft g that sounds almost like an h.",
         packing="Yes, in Ghent the evenings fall to eight degrees, so a warm jacket is right.",
     ),
     "Lyon": _Place(
-        about="Lyon is two rivers and the best kitchens of France, with five nights in an old town apartment",
+        about="Lyon is two rivers and the best kitchens of France, five nights in an old town apartment",
         weather="In October Lyon has about seventeen degrees by day, clear mornings, and a few rainy days.",
         phrase="In Lyon people simply say bonjour, from the first coffee until late in the afternoon.",
         packing="Yes, in Lyon the evenings fall to nine degrees, so a warm jacket is right.",
     ),
     "Turin": _Place(
-        about="Turin is long arcades and chocolate below the Alps, with five nights in the palace quarter",
-        weather="In October Turin has about sixteen degrees by day, morning fog, and snow far up on the peaks.",
+        about="Turin is long arcades and chocolate below the Alps, five nights in the palace quarter",
+        weather="In October Turin has about sixteen degrees by day, morning fog, and some snow on the peaks.",
         phrase="In Turin people say buongiorno, and they say it to everybody in the lift.",
         packing="Yes, in Turin the evenings fall to seven degrees, so a warm jacket is right.",
     ),
     "Lucerne": _Place(
-        about="Lucerne is a lake between mountains, with five nights and dinner at the shore",
+        about="Lucerne is a lake between mountains, five nights and dinner at the shore",
         weather="In October Lucerne has about thirteen degrees by day and mist on the lake until noon.",
         phrase="In Lucerne people say guete Morge, slowly and with a smile.",
         packing="Yes, in Lucerne the evenings fall to six degrees, so a warm jacket is right.",
     ),
     "Aarhus": _Place(
-        about="Aarhus is a harbour town full of students, with five nights in a hotel at the quay",
+        about="Aarhus is a harbour town full of students, five nights in a hotel at the quay",
         weather="In October Aarhus has about eleven degrees by day and a good deal of wind.",
         phrase="In Aarhus people say godmorgen, and swallow half of it.",
         packing="Yes, in Aarhus the evenings fall to five degrees, so a warm jacket is right.",
@@ -134,15 +134,15 @@ class TripPolicy:
         place = self._best_place(seen, known)
         if place is None:
             return "I do not have any trips in front of me. What are you looking for?"
-        wishes = f"With {_joined([_as_wish(c) for c in known])}, " if known else ""
+        wishes = f"{_joined([c.wish for c in known])}, " if known else ""
         pets = " Dogs are welcome there." if any(c.id == "dog" for c in known) else ""
-        return f"{wishes}I would book {place} by train, the five nights in October for the two of you.{pets}"
+        return _sentence(f"{wishes}I would book {place} by train, five nights in October.{pets}")
 
     def _resume(self, seen: _Seen) -> str:
         known, place = self._known_constraints(seen), seen.last_destination()
         if place is None and not known:
             return "I am sorry, I have no record of an earlier call. What can I do for you?"
-        wishes = f", with {_joined([_as_wish(c) for c in known])}" if known else ""
+        wishes = f", {_joined([c.wish for c in known])}" if known else ""
         trip = f"your trip to {place}" if place else "your trip"
         return f"We were planning {trip}{wishes}. Shall I go on and hold it for you?"
 
@@ -286,12 +286,12 @@ def _more_about(place: str | None, trips: Sequence[Mapping[str, object]]) -> str
     if place is None:
         return "Which one do you mean?"
     trip = next((trip for trip in trips if trip.get("destination") == place), None)
-    price = f", for {_spoken(_number(trip.get('total_price')))} euros in all" if trip else ""
+    price = f" for {_spoken(_number(trip.get('total_price')))} euros" if trip else ""
     return f"{_PLACES[place].about}{price}."
 
 
-def _as_wish(constraint: Constraint) -> str:
-    return "the dog" if constraint.id == "dog" else constraint.label
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _joined(parts: Sequence[str]) -> str:

@@ -140,6 +140,9 @@ class Constraint(_Part):
 
     id: str
     label: str
+    """As the report names it."""
+    wish: str
+    """As an answer names it: under nine hundred euros, with the dog."""
     pattern: str
     """Regular expression, case ignored, that finds it in a transcript or an answer."""
 
