@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Extra words for pytest or for a command, e.g. `make unit ARGS="-k ledger"`.
 ARGS ?=
 
-.PHONY: help setup demo test check lint format types unit pipeline packaging peers browser pythons soak fuzz bench bot clean
+.PHONY: help setup demo test check lint format types unit pipeline packaging peers browser pythons soak soak-short fuzz fuzz-short bench bot clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -64,6 +64,22 @@ browser: $(STAMP) ## real Chromium, where it is installed
 
 pythons: $(STAMP) ## the unit tests on every other supported Python that is installed
 	@tools/other_pythons.sh $(BIN) $(CORE_TESTS)
+
+fuzz: $(STAMP) ## 100,000 hostile inputs for every parser of outside data; hours
+	@echo "== fuzz: 100,000 inputs each"
+	@VOICECTX_FUZZ_EXAMPLES=100000 $(PYTEST) tests/fuzz -o faulthandler_timeout=0 $(ARGS)
+
+fuzz-short: $(STAMP)
+	@echo "== fuzz, short form"
+	@$(PYTEST) tests/fuzz $(ARGS)
+
+soak: $(STAMP) ## four simulated hours of one call
+	@echo "== soak: four simulated hours"
+	@VOICECTX_SOAK_HOURS=4 $(PYTEST) tests/soak -o faulthandler_timeout=0 $(ARGS)
+
+soak-short: $(STAMP)
+	@echo "== soak, short form"
+	@$(PYTEST) tests/soak $(ARGS)
 
 bench: $(STAMP) ## quick form of every bench
 	@$(BIN)/voicectx bench all --quick $(ARGS)

@@ -87,7 +87,10 @@ def _secs(value: Any, per_sec: float = 1.0) -> float:
 def _word(text: Any, start: Any, end: Any, per_sec: float = 1.0) -> TimedWord:
     if not isinstance(text, str) or start is None or end is None:
         raise ValueError("not a timed word")
-    return TimedWord(text=text.strip(), start_secs=_secs(start, per_sec), end_secs=_secs(end, per_sec))
+    start_secs, end_secs = _secs(start, per_sec), _secs(end, per_sec)
+    if end_secs < start_secs:
+        raise ValueError("the word ends before it starts")
+    return TimedWord(text=text.strip(), start_secs=start_secs, end_secs=end_secs)
 
 
 def _plain(words: Any) -> list[TimedWord] | None:
