@@ -14,6 +14,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -28,6 +29,7 @@ __all__ = [
     "BGE_SMALL",
     "MINILM",
     "Embedder",
+    "EmbeddingThread",
     "FastEmbedder",
     "LexicalEmbedder",
     "default_embedder",
@@ -181,6 +183,36 @@ class LexicalEmbedder:
             vector[int.from_bytes(digest[:4], "little") % self._DIMENSION] += sign
         norm = float(np.linalg.norm(vector))
         return vector / np.float32(norm) if norm else vector
+
+
+class EmbeddingThread:
+    """The one worker thread in which all sessions of a process embed what their users are saying.
+
+    One, because two embeddings at a time are slower than one after the other (measured on two cores). It exists
+    while somebody holds it: `acquire` it and `release` it in pairs.
+    """
+
+    _lock = threading.Lock()
+    _users = 0
+    _thread: ThreadPoolExecutor | None = None
+
+    @classmethod
+    def acquire(cls) -> ThreadPoolExecutor:
+        """The thread; started if need be."""
+        with cls._lock:
+            cls._users += 1
+            if cls._thread is None:
+                cls._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="voicectx-embed")
+            return cls._thread
+
+    @classmethod
+    def release(cls) -> None:
+        """Gives it back; the last one ends it without waiting for what still runs."""
+        with cls._lock:
+            cls._users -= 1
+            if cls._users == 0 and cls._thread is not None:
+                cls._thread.shutdown(wait=False, cancel_futures=True)
+                cls._thread = None
 
 
 def default_embedder(*, path: str | Path | None = None, download: bool = False) -> Embedder:

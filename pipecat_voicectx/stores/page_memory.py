@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from pipecat_voicectx.memory.ranking import PageQuery, RankedPage, RankingWeight
 from pipecat_voicectx.memory.resume import LastSession, last_session
 from pipecat_voicectx.memory.text import strip_for_embedding
 from pipecat_voicectx.memory.tokens import tokenize
-from pipecat_voicectx.stores.embedders import Embedder
+from pipecat_voicectx.stores.embedders import Embedder, EmbeddingThread
 from pipecat_voicectx.stores.page_store import (
     DEFAULT_LOAD_LIMIT,
     PageStore,
@@ -35,9 +34,6 @@ from pipecat_voicectx.stores.page_store import (
 from pipecat_voicectx.stores.qdrant_pages import StoredPage
 
 __all__ = ["MemoryStatus", "PageMemory", "PageStoreConfig"]
-
-# One thread for all sessions' queries: two embeddings at a time are slower than one after the other (measured).
-_embedding_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="voicectx-embed")
 
 # Chosen: a partial transcript with this share of the final words points the same way.
 _MIN_PARTIAL_SHARE = 0.6
@@ -98,6 +94,8 @@ class PageMemory:
         self._index = PageIndex(dimension=embedder.dimension)
         self._loaded = store is None
         self._opened = asyncio.Event()
+        self._thread = EmbeddingThread.acquire()
+        self._closed = False
         self._last_session: LastSession | None = None
         self._failed_writes = 0
         self._embedder_failed = False
@@ -185,6 +183,9 @@ class PageMemory:
 
     async def close(self) -> None:
         """Waits for writes that are queued and gives the store back. Harmless when repeated."""
+        if not self._closed:
+            self._closed = True
+            EmbeddingThread.release()
         store, self._store = self._store, None
         if store is not None:
             await asyncio.get_running_loop().run_in_executor(None, store.close)
@@ -222,7 +223,7 @@ class PageMemory:
         store = self._store
         try:
             if store is None:
-                vectors = await loop.run_in_executor(_embedding_thread, embed_page, self._embedder, page)
+                vectors = await loop.run_in_executor(self._thread, embed_page, self._embedder, page)
                 self._set_vectors(page, vectors)
                 return False
             ticket = store.submit_write(page)
@@ -255,7 +256,7 @@ class PageMemory:
             while (text := self._wanted_query) is not None:
                 self._wanted_query = None
                 if self._query is None or self._query.text != text:
-                    self._query = await loop.run_in_executor(_embedding_thread, self._embed_query, text)
+                    self._query = await loop.run_in_executor(self._thread, self._embed_query, text)
         except VoiceContextError as error:
             self._note_embedder_failure(error)
         finally:
