@@ -152,9 +152,9 @@ class OpenAIServer:
         app = web.Application(client_max_size=_MAX_BODY_BYTES)
         app.router.add_post("/v1/chat/completions", self._chat_completions)
         # Cancelled with the connection: an interrupted bot closes the stream, and the policy must stop talking.
-        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
+        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port, shutdown_timeout=1.0).start()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
         self._base_url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
         return self
 
