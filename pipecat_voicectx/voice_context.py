@@ -1,0 +1,272 @@
+"""`VoiceContext`: builds the processors, wires them to each other and to the host's services, in pipeline order.
+
+Each processor also works alone; this object only saves the placement, the aggregators' settings that turn holding
+needs, and the event plumbing. It holds no state of the conversation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pipecat.processors.aggregators.llm_context import LLMContext
+from pipecat.processors.aggregators.llm_response_universal import (
+    LLMAssistantAggregatorParams,
+    LLMContextAggregatorPair,
+    LLMUserAggregatorParams,
+)
+from pipecat.processors.frame_processor import FrameProcessor
+from pipecat.transports.base_transport import BaseTransport
+
+from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.memory.pages import Owner
+from pipecat_voicectx.orchestrator.turn_hold import TurnHoldConfig
+from pipecat_voicectx.processors.memory_projector import MemoryProjector, MemoryProjectorConfig
+from pipecat_voicectx.processors.network_tracker import NetworkTracker
+from pipecat_voicectx.processors.orchestrator import Orchestrator, OrchestratorConfig
+from pipecat_voicectx.processors.playback_ledger import PlaybackLedger, PlaybackLedgerConfig
+from pipecat_voicectx.processors.speaking_rate_tracker import SpeakingRateTracker
+from pipecat_voicectx.processors.turn_hold_install import install_turn_hold
+from pipecat_voicectx.runtimes.playout_position import PlayoutPositionSource
+from pipecat_voicectx.states.network import NetworkConfig
+from pipecat_voicectx.stores.embedders import Embedder, FastEmbedder
+from pipecat_voicectx.stores.page_memory import PageStoreConfig
+
+__all__ = ["Part", "VoiceContext", "VoiceContextConfig"]
+
+EventHandler: TypeAlias = Callable[..., Awaitable[None]]
+
+# The host's watchdogs end a turn past every strategy, so they must outlast the longest hold by a clear second.
+_WATCHDOG_MARGIN_SECS = 1.0
+
+
+class Part(Enum):
+    """What can be switched off on its own."""
+
+    SPEAKING_RATE = "speaking_rate"
+    NETWORK = "network"
+    TURN_HOLD = "turn_hold"
+    """The reflex in front of the LLM; needs NETWORK to know when to act."""
+    MEMORY = "memory"
+    ORCHESTRATOR = "orchestrator"
+    PLAYBACK = "playback"
+
+
+ALL_PARTS = frozenset(Part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoiceContextConfig:
+    """Settings of every part; the defaults are the ones all published figures were measured with."""
+
+    parts: frozenset[Part] = ALL_PARTS
+    """The parts that are built. Left out: not in the pipeline at all."""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    """Thresholds of `NetworkTracker`."""
+    turn_hold: TurnHoldConfig = field(default_factory=TurnHoldConfig)
+    """Deadlines of the turn hold."""
+    memory: MemoryProjectorConfig = field(default_factory=MemoryProjectorConfig)
+    """Budget and window of `MemoryProjector`."""
+    orchestrator: OrchestratorConfig = field(default_factory=OrchestratorConfig)
+    """Functions and modes of `Orchestrator`."""
+    playback: PlaybackLedgerConfig = field(default_factory=PlaybackLedgerConfig)
+    """Clock and commit rules of `PlaybackLedger`."""
+
+    def __post_init__(self) -> None:
+        if Part.TURN_HOLD in self.parts and Part.NETWORK not in self.parts:
+            raise UsageError("VoiceContextConfig.parts: TURN_HOLD needs NETWORK; add it or leave both out")
+
+
+class VoiceContext:
+    """The voice context of one session of a cascaded bot (speech to text, LLM, text to speech).
+
+        voice = VoiceContext(context=LLMContext(), transport=transport, stt=stt, llm=llm, tts=tts, user_id="ann")
+        pipeline = Pipeline(voice.processors())
+
+    Make one per session. Event handlers are called as `handler(source, value)`: see `EVENTS`.
+    """
+
+    EVENTS: Mapping[str, Part] = {
+        "on_speaking_rate": Part.SPEAKING_RATE,
+        "on_network_state": Part.NETWORK,
+        "on_audio_gap": Part.NETWORK,
+        "on_turn_held": Part.TURN_HOLD,
+        "on_turn_released": Part.TURN_HOLD,
+        "on_recall": Part.MEMORY,
+        "on_projected": Part.MEMORY,
+        "on_memory_written": Part.MEMORY,
+        "on_directive": Part.ORCHESTRATOR,
+        "on_directive_rejected": Part.ORCHESTRATOR,
+        "on_heard": Part.PLAYBACK,
+    }
+    """Every event, and the part that raises it."""
+
+    def __init__(
+        self,
+        *,
+        context: LLMContext,
+        transport: BaseTransport,
+        stt: FrameProcessor,
+        llm: FrameProcessor,
+        tts: FrameProcessor,
+        user_id: str | None = None,
+        agent_id: str = "default",
+        store_path: str | Path | None = None,
+        embedder: Embedder | None = None,
+        user_params: LLMUserAggregatorParams | None = None,
+        assistant_params: LLMAssistantAggregatorParams | None = None,
+        position: PlayoutPositionSource | None = None,
+        config: VoiceContextConfig | None = None,
+    ) -> None:
+        """Builds every part; nothing runs before the pipeline does.
+
+        Args:
+            context: The conversation, shared with the host. It is edited in place.
+            transport: The transport whose `input()` and `output()` begin and end the pipeline.
+            stt: Speech to text.
+            llm: The serving LLM; the orchestrator's functions are registered with it.
+            tts: Text to speech.
+            user_id: Whose call this is, from your own login or the phone number; never from the model. None: an
+                anonymous caller, whose memory ends with the call.
+            agent_id: Which of your bots this is; bots do not read each other's memory.
+            store_path: Folder in which pages are kept between calls (embedded Qdrant: one process per folder). None:
+                nothing outlives the call.
+            embedder: How texts become vectors. None: all-MiniLM-L6-v2 from fastembed's cache, fetched once when it
+                is not there; until then, words alone are matched.
+            user_params: The host's settings of the user aggregator. Its two watchdogs are raised above the longest
+                hold where they are shorter.
+            assistant_params: The host's settings of the assistant aggregator.
+            position: Where the outgoing track stands, for transports of your own. None: found, or counted from writes.
+            config: Settings of the parts.
+
+        Raises:
+            UsageError: `store_path` without `user_id`: pages need an owner who comes back.
+        """
+        if store_path is not None and user_id is None:
+            raise UsageError(
+                "VoiceContext: store_path needs user_id, or nobody could ever read the pages again; "
+                "give the caller's id, or leave store_path out for an anonymous call"
+            )
+        self._config = config or VoiceContextConfig()
+        self._transport, self._stt, self._llm, self._tts = transport, stt, llm, tts
+        self._handlers: dict[str, list[EventHandler]] = {name: [] for name in self.EVENTS}
+        self.aggregators = LLMContextAggregatorPair(
+            context, user_params=self._outlast_holds(user_params), assistant_params=assistant_params
+        )
+        """The host's aggregators, with turn holding around their stop strategies."""
+        parts = self._config.parts
+        self.speaking_rate = SpeakingRateTracker() if Part.SPEAKING_RATE in parts else None
+        self.network = (
+            NetworkTracker(transport=transport, config=self._config.network)
+            if Part.NETWORK in parts
+            else None
+        )
+        if Part.TURN_HOLD in parts:
+            install_turn_hold(
+                self.aggregators.user(),
+                self._config.turn_hold,
+                handlers=[(name, self._relay(name)) for name in ("on_turn_held", "on_turn_released")],
+            )
+        self.memory: MemoryProjector | None = None
+        if Part.MEMORY in parts:
+            self.memory = MemoryProjector(
+                owner=Owner(user_id=user_id or f"anonymous-{uuid.uuid4()}", agent_id=agent_id),
+                store=PageStoreConfig(path=store_path) if store_path is not None else None,
+                embedder=embedder or FastEmbedder(download=True),
+                config=self._config.memory,
+                stt=stt,
+            )
+        self.orchestrator = (
+            Orchestrator(context=context, llm=llm, tts=tts, config=self._config.orchestrator)
+            if Part.ORCHESTRATOR in parts
+            else None
+        )
+        self.playback: PlaybackLedger | None = None
+        if Part.PLAYBACK in parts:
+            self.playback = PlaybackLedger(
+                context=context,
+                tts=tts,
+                output=transport.output(),
+                position=position,
+                config=self._config.playback,
+            )
+        self._connect_events()
+
+    def processors(self) -> list[FrameProcessor]:
+        """The whole pipeline, transport, services and aggregators included, in order."""
+        order = [
+            self._transport.input(),
+            self._stt,
+            self.speaking_rate,
+            self.network,
+            self.aggregators.user(),
+            self.memory,
+            self.orchestrator,
+            self._llm,
+            self._tts,
+            self._transport.output(),
+            self.playback,
+            self.aggregators.assistant(),
+        ]
+        return [processor for processor in order if processor is not None]
+
+    def add_event_handler(self, name: str, handler: EventHandler) -> None:
+        """Calls `handler(source, value)` whenever the event comes.
+
+        Raises:
+            UsageError: No such event; the message lists them.
+        """
+        if name not in self._handlers:
+            raise UsageError(
+                f"VoiceContext has no event {name!r}; there are {', '.join(sorted(self.EVENTS))}"
+            )
+        self._handlers[name].append(handler)
+
+    def event_handler(self, name: str) -> Callable[[EventHandler], EventHandler]:
+        """The same as a decorator."""
+
+        def register(handler: EventHandler) -> EventHandler:
+            self.add_event_handler(name, handler)
+            return handler
+
+        return register
+
+    def _outlast_holds(self, params: LLMUserAggregatorParams | None) -> LLMUserAggregatorParams:
+        params = params or LLMUserAggregatorParams()
+        if Part.TURN_HOLD not in self._config.parts:
+            return params
+        least_secs = self._config.turn_hold.cap_secs + _WATCHDOG_MARGIN_SECS
+        idle_secs = params.audio_idle_timeout
+        return dataclasses.replace(
+            params,
+            user_turn_stop_timeout=max(params.user_turn_stop_timeout, least_secs),
+            # 0 switches that watchdog off, and stays.
+            audio_idle_timeout=max(idle_secs, least_secs) if idle_secs else idle_secs,
+        )
+
+    def _connect_events(self) -> None:
+        sources: Mapping[Part, FrameProcessor | None] = {
+            Part.SPEAKING_RATE: self.speaking_rate,
+            Part.NETWORK: self.network,
+            Part.MEMORY: self.memory,
+            Part.ORCHESTRATOR: self.orchestrator,
+            Part.PLAYBACK: self.playback,
+        }
+        for name, part in self.EVENTS.items():
+            source = sources.get(part)
+            if source is not None:
+                source.add_event_handler(name, self._relay(name))
+
+    def _relay(self, name: str) -> EventHandler:
+        handlers = self._handlers[name]
+
+        async def relay(source: Any, *values: Any) -> None:
+            for handler in handlers:
+                await handler(source, *values)
+
+        return relay
