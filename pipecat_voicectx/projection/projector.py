@@ -3,7 +3,7 @@
 The LOV paper's policy (section 3.5). Every candidate starts at its best available fidelity. While the whole is over
 budget, candidates are taken in increasing order of relevance and lowered along audio -> transcript -> summary ->
 omitted, one rung for all before the next rung for any: nothing is left out while something can still be shortened.
-What remains is serialized in conversational order. One sort and at most three passes: O(N log N).
+What remains is serialized in conversational order. Two sorts and a few passes: O(N log N).
 
 A candidate may have a floor: the most relevant page is worth more in full than five marginal ones
 as summaries, since a summary loses answers that only the transcript holds (14.6% of them in the paper).
@@ -104,6 +104,7 @@ class ProjectedHistory:
 
 
 _RUNGS = (Fidelity.AUDIO, Fidelity.TRANSCRIPT, Fidelity.SUMMARY)
+_SHORTENED = (Fidelity.AUDIO, Fidelity.TRANSCRIPT)
 
 
 def project(candidates: Sequence[Candidate], budget: Budget) -> ProjectedHistory:
@@ -121,16 +122,17 @@ def project(candidates: Sequence[Candidate], budget: Budget) -> ProjectedHistory
     total = sum(c.cost(chosen[c.key]) or 0 for c in by_relevance)
     limit = budget.available_tokens
     for respect_floor in (True, False):
-        for rung in _RUNGS:
+        for rung in (*_SHORTENED, None):
             for candidate in by_relevance:
                 if total <= limit:
                     break
-                if chosen[candidate.key] is not rung:
+                now = chosen[candidate.key]
+                lower = Fidelity.OMITTED if rung is None else _next_lower(candidate, rung)
+                if (rung is not None and now is not rung) or lower is now:
                     continue
-                lower = _next_lower(candidate, rung)
                 if respect_floor and lower < candidate.floor:
                     continue
-                total += (candidate.cost(lower) or 0) - (candidate.cost(rung) or 0)
+                total += (candidate.cost(lower) or 0) - (candidate.cost(now) or 0)
                 chosen[candidate.key] = lower
     in_order = sorted(unique.values(), key=lambda c: (c.order, c.key))
     items = tuple(
@@ -147,10 +149,10 @@ def _best_available(candidate: Candidate) -> Fidelity:
 
 
 def _next_lower(candidate: Candidate, rung: Fidelity) -> Fidelity:
-    """The next available fidelity that is also cheaper: a summary longer than its transcript is no step down."""
+    """The next available fidelity that is also cheaper (a longer summary is no step down), or the same one."""
     cost = candidate.cost(rung) or 0
     for lower in _RUNGS[_RUNGS.index(rung) + 1 :]:
         lower_cost = candidate.cost(lower)
         if lower_cost is not None and lower_cost < cost:
             return lower
-    return Fidelity.OMITTED
+    return rung

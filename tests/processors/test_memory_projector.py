@@ -53,6 +53,12 @@ class Collector(FrameProcessor):
         await self.push_frame(frame, direction)
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits on virtual time."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
 @dataclass
 class Call:
     """A pipeline of projector and LLM service, driven turn by turn."""
@@ -72,8 +78,7 @@ class Call:
         self.context.add_message({"role": "user", "content": text})
         before = len(self.server.requests)
         await self.worker.queue_frame(LLMContextFrame(context=self.context))
-        while len(self.server.requests) == before:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(self.server.requests) > before)
         await asyncio.sleep(0.05)
         sent = self.sent()
         if answer is not None:
@@ -142,8 +147,7 @@ def in_call(
             runner = WorkerRunner(handle_sigint=False)
             await runner.add_workers(worker)
             running = asyncio.create_task(runner.run())
-            while not any(isinstance(frame, StartFrame) for frame in collector.frames):
-                await asyncio.sleep(0.01)
+            await until(lambda: any(isinstance(frame, StartFrame) for frame in collector.frames))
             await asyncio.sleep(0.2)
             await script(call)
             await worker.queue_frame(EndFrame())
@@ -158,7 +162,9 @@ SMALL = MemoryProjectorConfig(keep_exchanges=1)
 
 async def trip_then_drift(call: Call) -> None:
     await call.user("We travel with our dog, so the hotel must allow pets.", "Noted, pets allowed.")
-    await call.user("Tell me a joke about penguins.", "Why do penguins carry fish in their beaks? No pockets.")
+    await call.user(
+        "Tell me a joke about penguins.", "Why do penguins carry fish in their beaks? No pockets."
+    )
     await call.user("And how is the weather on Mars?", "Cold and dusty.")
     await call.user("What is the capital of Peru?", "Lima.")
 
@@ -170,7 +176,9 @@ def test_old_exchanges_leave_the_request_and_relevant_ones_come_back_as_one_bloc
         assert "must allow pets" in sent
         assert sent.count("<recalled_context>") == 1
         assert "penguins" not in sent
-        block = next(m for m in call.sent_messages() if str(m.get("content")).startswith("<recalled_context>"))
+        block = next(
+            m for m in call.sent_messages() if str(m.get("content")).startswith("<recalled_context>")
+        )
         assert block["role"] == "developer"
 
     call = in_call(script, config=SMALL)
@@ -205,7 +213,9 @@ def test_the_last_exchanges_stay_word_for_word_and_the_system_message_always_doe
 def test_tokens_of_a_long_call_stay_flat() -> None:
     async def script(call: Call) -> None:
         for number in range(40):
-            await call.user(f"Tell me about topic number {number} in the garden book.", "It is about plants. " * 5)
+            await call.user(
+                f"Tell me about topic number {number} in the garden book.", "It is about plants. " * 5
+            )
 
     call = in_call(script)
     totals = [request.tokens for request in call.server.requests]
@@ -245,13 +255,19 @@ def test_without_a_ledger_the_context_text_is_taken_and_marked(tmp_path: Path) -
 
     call = in_call(script, store=tmp_path / "m")
     page = call.written[-1]
-    assert (page.user_text, page.bot_text, page.bot_text_source) == ("Is it far?", "Two miles.", BotTextSource.CONTEXT)
+    assert (page.user_text, page.bot_text, page.bot_text_source) == (
+        "Is it far?",
+        "Two miles.",
+        BotTextSource.CONTEXT,
+    )
 
 
 def test_the_last_exchange_is_there_for_the_next_call_and_where_were_we_brings_it(tmp_path: Path) -> None:
     async def first(call: Call) -> None:
         await call.user("We travel with our dog, so the hotel must allow pets.", "Noted.", heard="Noted.")
-        await call.user("Book the Anchor for Friday.", "I will book the Anchor.", heard="I will book the Anchor.")
+        await call.user(
+            "Book the Anchor for Friday.", "I will book the Anchor.", heard="I will book the Anchor."
+        )
 
     async def second(call: Call) -> None:
         sent = await call.user("Where were we?")
@@ -295,12 +311,13 @@ def test_the_same_sentence_twice_makes_two_pages(tmp_path: Path) -> None:
 def test_a_speculative_frame_reads_but_leaves_no_trace(tmp_path: Path) -> None:
     async def script(call: Call) -> None:
         await trip_then_drift(call)
-        provisional = LLMContext([*call.context.messages, {"role": "user", "content": "Which hotel for the dog"}])
+        provisional = LLMContext(
+            [*call.context.messages, {"role": "user", "content": "Which hotel for the dog"}]
+        )
         before = list(call.context.messages)
         requests = len(call.server.requests)
         await call.worker.queue_frame(LLMContextFrame(context=provisional, speculation=True))
-        while len(call.server.requests) == requests:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(call.server.requests) > requests)
         assert "must allow pets" in call.sent()
         assert call.context.messages == before
 

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from pipecat_voicectx.memory.summary import summarize_exchange
+
+
+def test_the_sentence_with_the_constraint_is_kept_and_the_chatter_is_not() -> None:
+    user = "Well hello, it is so very nice to talk to you. I am allergic to nuts and my budget is 200 euros."
+    assert summarize_exchange(user, "") == "User: I am allergic to nuts and my budget is 200 euros."
+
+
+def test_both_sides_are_named_from_the_readers_view() -> None:
+    assert (
+        summarize_exchange("A room, please.", "Booked for two nights.")
+        == "User: A room, please. You: Booked for two nights."
+    )
+    assert summarize_exchange("", "Welcome.") == "You: Welcome."
+    assert summarize_exchange("", "") == ""
+
+
+def test_long_sentences_are_cut_with_a_mark_and_scripts_without_spaces_by_characters() -> None:
+    summary = summarize_exchange(" ".join(f"word{n}" for n in range(100)), "")
+    assert summary.endswith("…")
+    assert len(summary.split()) <= 18
+    assert len(summarize_exchange("旅" * 500, "")) < 80
+
+
+def test_a_summary_never_holds_a_word_that_was_not_said() -> None:
+    user = "Um, we we need two rooms with a view. And breakfast, please."
+    said = set(user.replace(",", "").replace(".", "").split())
+    words = summarize_exchange(user, "").removeprefix("User: ").replace(",", "").replace(".", "").split()
+    assert set(words) - {"…"} <= said

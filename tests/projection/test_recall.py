@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import pytest
+
+from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.memory.pages import VoicePage
+from pipecat_voicectx.memory.ranking import RankedPage
+from pipecat_voicectx.projection.costs import estimate_tokens
+from pipecat_voicectx.projection.recall import RecallConfig, RecallPlan, page_transcript, plan_recall
+from tests.memory.builders import page
+
+LONG = "The hotel has a large garden with old trees and a pond where the ducks live all year round. "
+
+
+def hit(
+    item: VoicePage, score: float, *, cosine: float = 0.5, lexical: float = 0.5, window: float = 0.5
+) -> RankedPage:
+    return RankedPage(item.id, score, cosine, lexical, window)
+
+
+def plan(
+    pages: list[VoicePage],
+    scores: list[float],
+    *,
+    config: RecallConfig | None = None,
+    boosted: int = 0,
+    note: str = "",
+) -> RecallPlan:
+    hits = sorted((hit(p, s) for p, s in zip(pages, scores, strict=True)), key=lambda h: -h.score)
+    return plan_recall(
+        hits,
+        {p.id: p for p in pages},
+        config=config or RecallConfig(),
+        note=note,
+        boosted={p.id for p in pages[:boosted]},
+        session_id="s1",
+        wall_secs=100_000,
+    )
+
+
+def test_relevant_pages_stand_in_conversational_order_under_when_they_were_said() -> None:
+    old = page(3, "I have a dog.", "Nice.", session="s0", wall=10_000)
+    new = page(1, "No stairs please.", "Fine.")
+    result = plan([new, old], [2.0, 1.5])
+    lines = result.block_text.splitlines()
+    assert lines[2:-1] == [
+        "[earlier in this call]",
+        "- User: No stairs please. You: Fine.",
+        "[call yesterday]",
+        "- User: I have a dog. You: Nice.",
+    ]
+    assert [p.fidelity for p in result.pages] == ["transcript", "transcript"]
+
+
+def test_a_page_far_less_relevant_than_the_best_is_not_recalled() -> None:
+    assert len(plan([page(1), page(2)], [2.0, 0.5]).pages) == 1
+
+
+def test_a_page_with_neither_words_nor_meaning_in_common_is_not_recalled() -> None:
+    item = page(1)
+    weak = RankedPage(item.id, 1.0, 0.1, 0.1, 0.1)
+    result = plan_recall([weak], {item.id: item}, config=RecallConfig(), session_id="s1", wall_secs=0)
+    assert result.block_text == ""
+    wanted = plan_recall(
+        [weak], {item.id: item}, config=RecallConfig(), boosted={item.id}, session_id="s1", wall_secs=0
+    )
+    assert len(wanted.pages) == 1
+
+
+def test_boosted_scores_do_not_push_the_others_out() -> None:
+    assert len(plan([page(1), page(2)], [16.0, 1.0], boosted=1).pages) == 2
+
+
+def test_the_whole_block_stays_within_the_budget() -> None:
+    pages = [page(n, LONG * 3, LONG * 3) for n in range(12)]
+    for budget in (0, 40, 80, 200, 350, 1_000):
+        result = plan(
+            pages, [2.0 - n / 100 for n in range(12)], config=RecallConfig(budget_tokens=budget), note=""
+        )
+        assert estimate_tokens(result.block_text) <= budget
+    assert result.candidates == RecallConfig().max_pages
+
+
+def test_pages_are_shortened_to_summaries_before_they_are_left_out() -> None:
+    pages = [page(n, LONG * 2, LONG * 2) for n in range(6)]
+    result = plan(pages, [2.0 - n / 100 for n in range(6)])
+    assert {p.fidelity for p in result.pages} == {"transcript", "summary"}
+    assert [p.fidelity for p in result.pages if p.index < 2] == ["transcript", "transcript"]
+
+
+def test_a_megabyte_page_does_not_break_the_budget() -> None:
+    result = plan([page(1, "word " * 200_000)], [1.0])
+    assert estimate_tokens(result.block_text) <= 350
+    assert result.pages[0].fidelity == "summary"
+
+
+def test_a_cut_off_answer_says_so_and_the_unheard_part_is_not_there() -> None:
+    item = VoicePage.from_json(page(1, "List.", "One is", unheard="red.").to_json() | {"interrupted": True})
+    assert page_transcript(item) == "User: List. You (cut off): One is"
+
+
+def test_an_empty_history_gives_a_block_only_for_the_note() -> None:
+    assert plan([], []).block_text == ""
+    assert "Returning" in plan([], [], note="Returning caller.").block_text
+
+
+def test_bad_settings_are_refused() -> None:
+    with pytest.raises(UsageError):
+        RecallConfig(budget_tokens=-1)
+    with pytest.raises(UsageError):
+        RecallConfig(min_score_ratio=1.5)

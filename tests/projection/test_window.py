@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipecat_voicectx.projection.window import edit_window, message_text, read_exchanges
+
+SYSTEM = {"role": "system", "content": "Be kind."}
+BLOCK = {"role": "developer", "content": "<recalled_context>\nx\n</recalled_context>"}
+STATE = {"role": "developer", "content": "<voice_state>fast</voice_state>"}
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def bot(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def call(call_id: str, name: str = "book") -> dict[str, Any]:
+    return {
+        "role": "assistant",
+        "tool_calls": [{"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}}],
+    }
+
+
+def result(call_id: str, content: str = '"ok"') -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def late(call_id: str, status: str = "finished") -> dict[str, Any]:
+    body = {"type": "async_tool", "status": status, "tool_call_id": call_id, "result": '"ok"'}
+    return {"role": "developer", "content": json.dumps(body)}
+
+
+def started(call_id: str) -> dict[str, Any]:
+    body = {"type": "async_tool", "status": "running", "tool_call_id": call_id}
+    return {"role": "tool", "tool_call_id": call_id, "content": json.dumps(body)}
+
+
+def edited(messages: list[Any], *, keep: int = 0, block: Any = None) -> list[Any]:
+    return list(edit_window(messages, block=block, may_leave=lambda e: True, keep_last=keep).messages)
+
+
+def test_exchanges_start_at_user_messages_and_user_messages_in_a_row_are_one() -> None:
+    one, two = read_exchanges([SYSTEM, bot("hi"), user("a"), user("b"), bot("c"), user("d")])
+    assert (one.user_text, one.bot_text) == ("a b", "c")
+    assert (two.user_text, two.bot_text) == ("d", "")
+
+
+def test_committed_exchanges_leave_and_the_last_ones_stay_word_for_word() -> None:
+    messages = [SYSTEM, user("a"), bot("A"), user("b"), bot("B"), user("c")]
+    assert edited(messages) == [SYSTEM, user("c")]
+    assert edited(messages, keep=1) == [SYSTEM, user("b"), bot("B"), user("c")]
+    assert edited(messages, keep=9) == messages
+
+
+def test_the_block_enters_in_front_of_the_open_exchange_and_replaces_the_old_one() -> None:
+    messages = [SYSTEM, dict(BLOCK), user("a"), bot("A"), user("b"), call("1"), result("1")]
+    assert edited(messages, block=BLOCK) == [SYSTEM, BLOCK, user("b"), call("1"), result("1")]
+    assert edited([SYSTEM], block=BLOCK) == [SYSTEM, BLOCK]
+    assert edited([SYSTEM, BLOCK, user("a")]) == [SYSTEM, user("a")]
+
+
+def test_a_block_known_by_identity_goes_even_if_somebody_changed_it() -> None:
+    old = {"role": "developer", "content": "rewritten"}
+    edit = edit_window(
+        [old, user("a")], block=None, may_leave=lambda e: True, keep_last=0, ours=lambda m: m is old
+    )
+    assert list(edit.messages) == [user("a")]
+
+
+def test_system_and_developer_messages_and_the_state_block_stay_where_they_are() -> None:
+    hint = {"role": "developer", "content": "The shop is closed."}
+    assert edited([SYSTEM, user("a"), hint, bot("A"), STATE, user("b")]) == [SYSTEM, hint, STATE, user("b")]
+
+
+def test_an_exchange_that_is_not_in_the_store_stays() -> None:
+    messages = [user("a"), bot("A"), user("b")]
+    edit = edit_window(messages, block=None, may_leave=lambda e: False, keep_last=0)
+    assert list(edit.messages) == messages
+
+
+def test_an_unanswered_tool_call_keeps_its_exchange() -> None:
+    open_call = [user("a"), call("1", "look_up"), result("1", "IN_PROGRESS")]
+    assert edited([*open_call, user("b")]) == [*open_call, user("b")]
+    assert read_exchanges(open_call)[0].open_calls == ("look_up",)
+    assert edited([user("a"), call("1"), started("1"), user("b")])[0] == user("a")
+    assert edited([user("a"), call("1"), user("b")])[0] == user("a")
+
+
+def test_a_result_that_came_later_leaves_only_together_with_its_call() -> None:
+    first, second = [user("a"), call("1"), started("1")], [user("b"), late("1"), bot("B")]
+    messages = [*first, *second, user("c")]
+    assert edited(messages, keep=1) == messages
+    exchanges = read_exchanges(messages)
+    assert exchanges[1].call_ids == {"1"}
+
+
+def test_what_is_not_understood_stays_with_its_exchange() -> None:
+    foreign = object()
+    picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+    for odd in (foreign, picture, {"role": "critic", "content": "x"}, {"role": "assistant", "content": 7}):
+        messages = [user("a"), odd, bot("A"), user("b"), bot("B"), user("c")]
+        assert edited(messages) == [*messages[:3], user("c")] if odd is not picture else True
+        assert odd in edited(messages)
+
+
+def test_text_is_read_from_strings_and_parts_and_nothing_else() -> None:
+    assert (
+        message_text(
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "a"},
+                    {"type": "image_url"},
+                    {"type": "text", "text": "b"},
+                ],
+            }
+        )
+        == "a b"
+    )
+    assert message_text(object()) == message_text({"role": "user", "content": None}) == ""
+
+
+MESSAGES = st.lists(
+    st.one_of(
+        st.builds(user, st.sampled_from("abc")),
+        st.builds(bot, st.sampled_from("ABC")),
+        st.builds(call, st.sampled_from("1234")),
+        st.builds(result, st.sampled_from("1234"), st.sampled_from(['"ok"', "IN_PROGRESS"])),
+        st.builds(late, st.sampled_from("1234")),
+        st.builds(started, st.sampled_from("1234")),
+        st.just(SYSTEM),
+        st.just(STATE),
+        st.just(BLOCK),
+        st.builds(object),
+    ),
+    max_size=25,
+)
+
+
+@given(MESSAGES, st.integers(0, 3), st.booleans())
+def test_the_edit_is_idempotent_keeps_order_and_never_splits_a_tool_pair(
+    messages: list[Any], keep: int, with_block: bool
+) -> None:
+    block = BLOCK if with_block else None
+    once = edited(messages, keep=keep, block=block)
+    assert edited(once, keep=keep, block=block) == once
+    rest = iter(messages)
+    assert all(any(m is other for other in rest) for m in once if m != BLOCK)
+    for call_id in "1234":
+        before = [m for m in messages if call_id in _ids(m)]
+        after = [m for m in once if call_id in _ids(m)]
+        in_exchanges = [m for m in before if m is not None]
+        assert after == [] or len(after) == len(in_exchanges)
+    for kept in (m for m in messages if m in (SYSTEM, STATE)):
+        assert any(m is kept for m in once)
+
+
+def _ids(message: Any) -> list[str]:
+    if not isinstance(message, dict):
+        return []
+    if message.get("tool_calls"):
+        return [c["id"] for c in message["tool_calls"]]
+    if message["role"] == "tool":
+        return [message["tool_call_id"]]
+    if message["content"].startswith('{"type": "async_tool"'):
+        return [json.loads(message["content"])["tool_call_id"]]
+    return []

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipecat_voicectx.errors import UnavailableError
+from pipecat_voicectx.stores.journal import Journal
+
+
+def reopened(journal: Journal) -> Journal:
+    journal.close()
+    return Journal.open(journal.path)
+
+
+def bodies(journal: Journal) -> list[object]:
+    return [entry.body["n"] for entry in journal.pending()]
+
+
+def test_what_was_appended_and_not_done_comes_back_in_order(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "j.jsonl")
+    numbers = [journal.append({"n": n}) for n in range(5)]
+    journal.done(numbers[1])
+    journal.done(numbers[3])
+    journal = reopened(journal)
+    assert bodies(journal) == [0, 2, 4]
+    assert journal.stats.replayed == 3
+    journal.close()
+
+
+def test_numbers_never_repeat_across_restarts(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "j.jsonl")
+    first = journal.append({"n": 1})
+    journal.done(first)
+    journal = reopened(journal)
+    assert journal.append({"n": 2}) > first
+    journal.close()
+
+
+def test_a_torn_last_line_is_cut_off_and_the_rest_is_kept(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "j.jsonl")
+    journal.append({"n": 1})
+    journal.append({"n": 2})
+    journal.close()
+    whole = journal.path.read_bytes()
+    journal.path.write_bytes(whole[:-7])
+    journal = Journal.open(journal.path)
+    assert bodies(journal) == [1]
+    assert journal.stats.torn == 1
+    journal.append({"n": 3})
+    journal = reopened(journal)
+    assert bodies(journal) == [1, 3]
+    journal.close()
+
+
+def test_a_damaged_line_in_the_middle_is_set_aside_and_counted(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "j.jsonl")
+    for n in range(3):
+        journal.append({"n": n})
+    journal.close()
+    lines = journal.path.read_bytes().splitlines()
+    lines[1] = lines[1].replace(b'"n":1', b'"n":7')
+    journal.path.write_bytes(b"\n".join(lines) + b"\n")
+    journal = Journal.open(journal.path)
+    assert bodies(journal) == [0, 2]
+    assert journal.stats.poisoned == 1
+    assert "damaged line" in (tmp_path / "poison.jsonl").read_text()
+    journal.close()
+
+
+def test_a_poisoned_entry_is_not_replayed_again(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "j.jsonl")
+    bad = journal.append({"n": 1})
+    journal.append({"n": 2})
+    journal.poison(bad, "refused")
+    journal = reopened(journal)
+    assert bodies(journal) == [2]
+    journal.close()
+
+
+def test_a_closed_journal_refuses_instead_of_losing(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "j.jsonl")
+    journal.close()
+    journal.close()
+    with pytest.raises(UnavailableError):
+        journal.append({"n": 1})
+
+
+def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnavailableError, match="cannot be opened"):
+        Journal.open(tmp_path / "file" / "j.jsonl")
+
+
+def test_a_disk_that_fills_in_the_middle_of_a_line_acknowledges_nothing_and_damages_nothing(
+    tmp_path: Path,
+) -> None:
+    journal = Journal.open(tmp_path / "j.jsonl")
+    journal.append({"n": 1})
+
+    class FullDisk:
+        def __init__(self, file: object) -> None:
+            self._file = file
+
+        def write(self, data: bytes) -> None:
+            self._file.write(data[:10])  # type: ignore[attr-defined]
+            self._file.flush()  # type: ignore[attr-defined]
+            raise OSError(28, "No space left on device")
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._file, name)
+
+    journal._file = FullDisk(journal._file)
+    with pytest.raises(UnavailableError, match="No space left"):
+        journal.append({"n": 2})
+    journal.append({"n": 3})
+    journal = reopened(journal)
+    assert bodies(journal) == [1, 3]
+    assert journal.stats.torn == 0
+    journal.close()
+
+
+def test_a_grown_journal_of_finished_work_is_compacted(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "j.jsonl")
+    for _ in range(30):
+        journal.done(journal.append({"n": "x" * 50_000}))
+    assert journal.path.stat().st_size < 1_100_000
+    number = journal.append({"n": 1})
+    journal = reopened(journal)
+    assert [entry.sequence for entry in journal.pending()] == [number]
+    journal.close()
+
+
+def test_erasing_removes_matching_entries_from_the_file_and_from_the_poisoned(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "j.jsonl")
+    journal.append({"n": "secret of ann"})
+    journal.append({"n": "of ben"})
+    journal.poison(journal.append({"n": "secret of ann, poisoned"}), "refused")
+    assert journal.erase(lambda body: "ann" in str(body["n"])) == 1
+    everything = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"secret" not in everything
+    assert bodies(journal) == ["of ben"]
+    journal.close()
+
+
+@given(
+    st.lists(st.dictionaries(st.text(), st.text() | st.integers(), max_size=3), max_size=5),
+    st.integers(0, 400),
+)
+def test_cutting_the_file_anywhere_loses_only_the_end(
+    tmp_path_factory: pytest.TempPathFactory, entries: list[dict[str, object]], cut: int
+) -> None:
+    journal = Journal.open(tmp_path_factory.mktemp("j") / "j.jsonl")
+    for entry in entries:
+        journal.append(entry)
+    journal.close()
+    data = journal.path.read_bytes()
+    journal.path.write_bytes(data[: max(0, len(data) - cut)])
+    journal = Journal.open(journal.path)
+    left = [entry.body for entry in journal.pending()]
+    assert left == entries[: len(left)]
+    assert journal.stats.poisoned == 0
+    journal.close()
