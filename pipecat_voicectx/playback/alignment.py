@@ -15,6 +15,7 @@ usual error is one word too few, never one too many.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 from dataclasses import dataclass, field
@@ -35,12 +36,12 @@ _WORD_BASE_WEIGHT = 1.3
 _DIGIT_WEIGHT = 4.0
 # A sign of a script without blanks is a syllable or more.
 _UNSPACED_WEIGHT = 3.0
-# How far a pause may be from a predicted end of text and still be taken for it, as a share of the text's length.
+# By which factor a text's voice may be longer or shorter than predicted for a pause to be taken for its end.
 # Chosen: neighbouring sentences would have to differ by this much before one is taken for the other.
-_PAUSE_TOLERANCE_RATIO = 0.35
+_PAUSE_TOLERANCE_FACTOR = 1.35
 # Without a learned pace, the pace of an average voice: 15 letters a second. Only used to choose among pauses.
 _PRIOR_SECS_PER_WEIGHT = 0.06
-_PRIOR_TOLERANCE_RATIO = 0.6
+_PRIOR_TOLERANCE_FACTOR = 2.0
 
 
 def split_words(text: str) -> list[str]:
@@ -151,13 +152,14 @@ def _nearest_pause(
     candidates: list[int], position: int, weight: float, voicing: VoicingTracker, pace: float | None
 ) -> int | None:
     secs_per_weight = _PRIOR_SECS_PER_WEIGHT if pace is None else pace
-    tolerance_ratio = _PRIOR_TOLERANCE_RATIO if pace is None else _PAUSE_TOLERANCE_RATIO
+    tolerance = math.log(_PRIOR_TOLERANCE_FACTOR if pace is None else _PAUSE_TOLERANCE_FACTOR)
     expected = weight * secs_per_weight * voicing.rate_hz
     best: tuple[float, int] | None = None
     for end in candidates:
-        if end <= position:
+        voiced = voicing.voiced_between(position, end)
+        if end <= position or voiced <= 0 or expected <= 0:
             continue
-        miss = abs(voicing.voiced_between(position, end) - expected)
-        if miss <= expected * tolerance_ratio and (best is None or miss < best[0]):
+        miss = abs(math.log(voiced / expected))
+        if miss <= tolerance and (best is None or miss < best[0]):
             best = (miss, end)
     return None if best is None else best[1]

@@ -20,6 +20,8 @@ class PhysicalBoundary:
     sample_rate_hz: int
     estimated: bool
     """True when no acknowledgement stands behind it."""
+    complete: bool = False
+    """Whether the turn was played to its end, so that nothing of it is left to come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ def semantic_boundary(
     Spans without word times never make one, however long they have been over: an estimate may serve the context,
     not a decision to act.
     """
-    needed = physical.played_samples - epsilon_secs * physical.sample_rate_hz
+    tolerance = 0.0 if physical.complete else epsilon_secs * physical.sample_rate_hz
+    needed = physical.played_samples - tolerance
     played = [span for span in spans if span.finalized and span.end_samples <= needed]
     return SemanticBoundary(turn_id=physical.turn_id, span=played[-1]) if played else None

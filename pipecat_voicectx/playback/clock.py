@@ -308,6 +308,6 @@ class PlayoutClock:
                 continue
             seen.add(sent.utterance)
             beyond = max(0.0, sent.position_samples - position)
-            samples = int(sent.utterance_end_samples - beyond)
+            samples = round(sent.utterance_end_samples - beyond)
             played[sent.utterance] = max(played.get(sent.utterance, 0), samples)
         return played

@@ -199,9 +199,8 @@ class TurnSettler:
         if fresh:
             events += self._commit_cut(fresh, playhead, onset, now_secs)
         for entry in stopped:
-            if self.ledger.can_apply(entry, TurnEvent.REVOKED):
-                self.ledger.apply(entry, TurnEvent.REVOKED)
-                events.append(self._settle(entry, playhead, onset))
+            self.ledger.apply(entry, TurnEvent.REVOKED)
+            events.append(self._settle(entry, playhead, onset))
         if stopped and reason is not CutReason.ENDED:
             events.append(
                 RevokeAudio(
@@ -249,13 +248,16 @@ class TurnSettler:
                 played_samples=settled.played_samples,
                 sample_rate_hz=settled.sample_rate_hz,
                 estimated=settled.estimated,
+                complete=not settled.interrupted,
             )
         playhead = self.clock.playhead(now_secs)
+        played = self._played(entry, playhead)
         return PhysicalBoundary(
             turn_id=turn_id,
-            played_samples=self.ledger.played_samples(entry, self._played(entry, playhead)),
+            played_samples=self.ledger.played_samples(entry, played),
             sample_rate_hz=entry.rate_hz,
             estimated=playhead.estimated,
+            complete=entry.closed and self._all_played(entry, played),
         )
 
     def semantic_boundary(self, turn_id: int, now_secs: float) -> SemanticBoundary | None:
@@ -309,9 +311,9 @@ class TurnSettler:
             events.append(AmendText(message=message.number, text=text, interrupted=True))
         for entry in entries:
             before = self._settled.get(entry.turn_id)
-            if before is not None and entry.state is TurnState.REVOKED and message.cut_secs is not None:
-                settled = self._settle(entry, playhead, message.cut_secs)
-                if (settled.turn.heard_text, settled.turn.evidence) != (before.heard_text, before.evidence):
+            if before is not None and entry.state is TurnState.REVOKED:
+                settled = self._settle(entry, playhead, before.ended_secs)
+                if _says(settled.turn) != _says(before):
                     events.append(settled)
         return events
 
@@ -323,7 +325,7 @@ class TurnSettler:
         played = self._played(entry, playhead)
         if entry.state is TurnState.SENT and any(played.values()):
             self.ledger.apply(entry, TurnEvent.HEARD)
-        if not self._is_written(entry) or not entry.audio_samples:
+        if not self._is_written(entry):
             return []
         acked = not playhead.estimated and self._all_played(entry, played)
         # Half a millisecond of slack: a timer armed for a deadline must find it reached.
@@ -390,22 +392,21 @@ class TurnSettler:
         """Whether the whole turn was written to the transport."""
         if not entry.closed or not all(utterance.closed for utterance in entry.utterances.values()):
             return False
-        last = self._last_voiced(entry)
-        return last is None or self.clock.position_of(last[0], last[1]) is not None
+        return self._end_position(entry) is not None
 
-    def _last_voiced(self, entry: LedgerEntry) -> tuple[int, int] | None:
-        """(utterance, samples at the track's rate) of the turn's last sound; None if it has no audio."""
-        for number, utterance in reversed(entry.utterances.items()):
-            if utterance.audio_samples:
-                # A chunk may be missing at the end where the transport cut or resampled; 50 ms decide nothing.
-                samples = max(1, utterance.audio_samples - utterance.rate_hz // 20)
-                return number, samples * self.clock.rate_hz // utterance.rate_hz
-        return None
+    def _end_position(self, entry: LedgerEntry) -> int | None:
+        """Track position of the turn's last sound; None while it is not written, and for a turn without audio."""
+        sounding = [item for item in entry.utterances.items() if item[1].audio_samples]
+        if not sounding:
+            return None
+        number, utterance = sounding[-1]
+        # A chunk may be missing at the end where the transport cut or resampled; 50 ms decide nothing.
+        samples = max(1, utterance.audio_samples - utterance.rate_hz // 20)
+        return self.clock.position_of(number, samples * self.clock.rate_hz // utterance.rate_hz)
 
     def _end_secs(self, entry: LedgerEntry) -> float:
         """When the turn's end is heard at the latest, by the write clock and the grace for acknowledgements."""
-        last = self._last_voiced(entry)
-        position = None if last is None else self.clock.position_of(*last)
+        position = self._end_position(entry)
         if position is None:
             return entry.opened_secs
         grace = self.config.ack_grace_secs if self.clock.has_acks else 0.0
@@ -418,3 +419,8 @@ class TurnSettler:
         numbers = [number for entry in self.ledger.turns for number in entry.utterances]
         if numbers:
             self.clock.forget_utterances(min(numbers))
+
+
+def _says(turn: HeardTurn) -> tuple[str, BoundaryEvidence, bool]:
+    """What a reader of a heard turn would act on."""
+    return turn.heard_text, turn.evidence, turn.estimated

@@ -283,6 +283,8 @@ class Utterance:
 
     def _segment_bounds(self, pace: SpeakingPace) -> list[tuple[int, float] | None]:
         """For each segment its start and its voiced samples; None where that is not known."""
+        if not self.audio_samples:
+            return [None if segment.spoken else (0, 0.0) for segment in self.segments]
         if any(segment.end_samples is not None for segment in self.segments):
             return [self._confirmed_bounds(segment, pace) for segment in self.segments]
         spoken = [segment for segment in self.segments if segment.spoken]

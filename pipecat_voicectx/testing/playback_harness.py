@@ -32,7 +32,6 @@ from pipecat.frames.frames import (
     OutputTransportMessageUrgentFrame,
     ProposedUserStartedSpeakingFrame,
     StartFrame,
-    TextType,
     TTSAudioRawFrame,
     TTSSpeakFrame,
     TTSStoppedFrame,
@@ -51,6 +50,7 @@ from pipecat.transports.base_output import BaseOutputTransport
 from pipecat.transports.base_transport import TransportParams
 from pipecat.transports.smallwebrtc.transport import RawAudioTrack
 from pipecat.turns.user_turn_strategies import ExternalUserTurnStrategies
+from pipecat.utils.text.base_text_aggregator import TextType
 from pipecat.workers.runner import WorkerRunner
 
 from pipecat_voicectx.playback.heard import HeardTurn, strip_cut_off_note
@@ -250,7 +250,7 @@ class ScriptedTTS(TTSService):
             self._receiver, self._requests = None, None
 
     async def cleanup(self) -> None:
-        await super().cleanup()
+        await super().cleanup()  # type: ignore[no-untyped-call]
         if self._receiver is not None:
             await self.cancel_task(self._receiver)
             self._receiver = None
@@ -327,11 +327,11 @@ class TrackOutput(BaseOutputTransport):
         if self._sender is not None:
             await self.cancel_task(self._sender)
             self._sender = None
-        await super().cleanup()
+        await super().cleanup()  # type: ignore[no-untyped-call]
 
     async def _send(self, track: RawAudioTrack) -> None:
         while True:
-            sent = await track.recv()
+            sent = await track.recv()  # type: ignore[no-untyped-call]
             now_secs = time.monotonic()
             counts = word_counts(sent.to_ndarray()[0])
             if counts:
