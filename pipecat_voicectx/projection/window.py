@@ -112,7 +112,7 @@ def edit_window(
     finished, last = exchanges[:-1], exchanges[-1:]
     oldest = finished[: max(0, len(finished) - keep_last)]
     leaving = [e for e in oldest if e.recognised and not e.open_calls and may_leave(e)]
-    leaving = _without_split_calls(exchanges, leaving)
+    leaving = _without_split_calls(exchanges, leaving, _ids_outside(messages, exchanges))
     gone = {position for exchange in leaving for position in exchange.positions}
     anchor = last[0].positions[0] if last else None
     edited: list[object] = []
@@ -132,11 +132,20 @@ def edit_window(
     return WindowEdit(tuple(edited), kept, tuple(leaving), block_position)
 
 
-def _without_split_calls(exchanges: Sequence[Exchange], leaving: list[Exchange]) -> list[Exchange]:
-    """Drops from `leaving` whatever shares a tool call with an exchange that stays, until nothing does."""
+def _ids_outside(messages: Sequence[object], exchanges: Sequence[Exchange]) -> frozenset[str]:
+    """Ids of tool calls and results that stand before the first exchange."""
+    first = exchanges[0].positions[0] if exchanges else len(messages)
+    known = [p for p in range(first) if _role(messages[p]) in ("assistant", "tool")]
+    return _exchange(messages, known).call_ids
+
+
+def _without_split_calls(
+    exchanges: Sequence[Exchange], leaving: list[Exchange], outside: frozenset[str]
+) -> list[Exchange]:
+    """Drops from `leaving` whatever shares a tool call with what stays, until nothing does."""
     while True:
         going = {id(exchange) for exchange in leaving}
-        staying_ids = frozenset().union(*(e.call_ids for e in exchanges if id(e) not in going))
+        staying_ids = outside.union(*(e.call_ids for e in exchanges if id(e) not in going))
         kept = [e for e in leaving if not e.call_ids & staying_ids]
         if len(kept) == len(leaving):
             return leaving
