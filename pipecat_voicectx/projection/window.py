@@ -135,7 +135,7 @@ def edit_window(
 def _ids_outside(messages: Sequence[object], exchanges: Sequence[Exchange]) -> frozenset[str]:
     """Ids of tool calls and results that stand before the first exchange."""
     first = exchanges[0].positions[0] if exchanges else len(messages)
-    known = [p for p in range(first) if _role(messages[p]) in ("assistant", "tool")]
+    known = [p for p in range(first) if _role(messages[p]) is not None and not _is_applications(messages[p])]
     return _exchange(messages, known).call_ids
 
 
