@@ -7,7 +7,9 @@ With OPENAI_API_KEY it uses OpenAI; VOICECTX_WHISPER_MODEL (a faster-whisper fol
 compatible server) make it local. `voicectx demo` runs this very file against a recorded caller, without a key.
 """
 
-from pipecat.adapters.schemas.tools_schema import ToolsSchema
+import asyncio
+
+from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
 from pipecat.audio.vad.silero import SileroVADAnalyzer
 from pipecat.pipeline.pipeline import Pipeline
 from pipecat.pipeline.worker import PipelineParams, PipelineWorker
@@ -23,8 +25,15 @@ from pipecat.turns.user_stop import SpeechTimeoutUserTurnStopStrategy
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
 from pipecat.workers.runner import WorkerRunner
 
+from pipecat_voicectx import VoiceContext
 from pipecat_voicectx.demo.instruments import Instruments
-from pipecat_voicectx.demo.parts import BotSettings, Parts, choose_parts, user_speech_timeout_secs
+from pipecat_voicectx.demo.parts import (
+    BotSettings,
+    Parts,
+    choose_embedder,
+    choose_parts,
+    user_speech_timeout_secs,
+)
 from pipecat_voicectx.demo.trips import FIND_TRIPS, find_trips
 
 SYSTEM_PROMPT = (
@@ -53,7 +62,10 @@ async def run_bot(transport: BaseTransport, runner_args: RunnerArguments) -> Non
     )
     instruments = Instruments.of_demo(settings, transport, parts)
     if settings.plugin:
-        processors = with_plugin(settings, transport, parts, context, user_params, instruments)
+        embedder = await asyncio.to_thread(choose_embedder, settings)
+        voice = with_plugin(transport, parts, context, user_params, settings, embedder)
+        instruments.watch(voice)
+        processors = voice.processors()
     else:
         processors = stock(transport, parts, context, user_params)
 
@@ -88,22 +100,21 @@ def stock(transport, parts: Parts, context, user_params) -> list:
     ]
 
 
-def with_plugin(settings: BotSettings, transport, parts: Parts, context, user_params, instruments) -> list:
+def with_plugin(
+    transport, parts: Parts, context, user_params, settings: BotSettings, embedder
+) -> VoiceContext:
     """The same, with our five processors where they belong."""
-    from pipecat_voicectx import VoiceContext
-
-    voice = VoiceContext(
+    return VoiceContext(
         context=context,
-        llm=parts.llm,
-        tts=parts.tts,
         transport=transport,
         stt=parts.stt,
+        llm=parts.llm,
+        tts=parts.tts,
         user_id=settings.user_id,
-        user_params=user_params,
         store_path=settings.store_path,
+        embedder=embedder,
+        user_params=user_params,
     )
-    instruments.watch(voice)
-    return voice.processors(transport, parts.stt, parts.llm, parts.tts)
 
 
 async def bot(runner_args: RunnerArguments) -> None:

@@ -37,6 +37,8 @@ MIN_PAUSE_SECS = 0.22
 _TICK_SECS = 0.02
 _ACK_SECS = 0.1
 _PING_SECS = 1.0
+# Chosen: a person would say "hello?" once and hang up.
+_MAX_UNANSWERED = 2
 # Chosen: ICE and DTLS on loopback take 0.3 s, the bot's first import of a model up to 10 s on two cores.
 _CONNECT_TIMEOUT_SECS = 30.0
 
@@ -96,6 +98,7 @@ class _LiveCall:
         self._tasks: list[asyncio.Task[None]] = []
         self._epoch = 0
         self._message_number = 0
+        self._unanswered = 0
         self._first_rtp = 0
         self._began_secs = 0.0
 
@@ -165,6 +168,9 @@ class _LiveCall:
                         return
             await asyncio.sleep(_TICK_SECS / 2)
         self._log.write("cue_timeout")
+        self._unanswered = 0 if self._detector.spoke else self._unanswered + 1
+        if self._unanswered >= _MAX_UNANSWERED:
+            raise UnavailableError(f"the bot said nothing after {_MAX_UNANSWERED} utterances; see its output")
 
     async def _speak(self, utterance: Utterance) -> None:
         recording = self._scenario.recordings[utterance.id]

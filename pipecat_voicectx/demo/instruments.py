@@ -17,25 +17,21 @@ from pipecat_voicectx.demo.espeak_tts import EspeakTTSService
 from pipecat_voicectx.demo.events import EventLog
 from pipecat_voicectx.demo.parts import BotSettings, Parts
 from pipecat_voicectx.demo.probe import DemoProbe
+from pipecat_voicectx.voice_context import VoiceContext
 
 __all__ = ["Instruments"]
 
 # Turn numbers of the second call begin here, so that they are unique in a pass.
 _TURNS_PER_CALL = 1000
 
-_EVENTS: dict[str, str] = {
+_KINDS: dict[str, str] = {
     "on_turn_held": "held",
     "on_turn_released": "released",
     "on_network_state": "network",
-    "on_audio_gap": "audio_gap",
     "on_speaking_rate": "rate",
-    "on_directive": "directive",
-    "on_directive_rejected": "directive_rejected",
-    "on_heard": "heard",
-    "on_projected": "projected",
-    "on_recall": "recall",
     "on_memory_written": "page_written",
 }
+"""Events whose kind in the demo's files is not their name without `on_`."""
 
 
 class Instruments:
@@ -69,13 +65,13 @@ class Instruments:
         """For the pipeline's worker."""
         return [self._probe] if self._probe is not None else []
 
-    def watch(self, voice: Any) -> None:
+    def watch(self, voice: VoiceContext) -> None:
         """Writes down what our processors announce."""
         if self._log is None:
             return
-        for name, kind in _EVENTS.items():
-            for source in voice.event_sources(name):
-                source.add_event_handler(name, _writer(self._log, kind))
+        for name in VoiceContext.EVENTS:
+            kind = _KINDS.get(name, name.removeprefix("on_"))
+            voice.add_event_handler(name, _writer(self._log, kind))
 
     def close(self) -> None:
         """The session is over."""

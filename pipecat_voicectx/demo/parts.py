@@ -19,10 +19,12 @@ from pipecat_voicectx.demo.llm_host import SCRIPTED_LLM_ENV
 from pipecat_voicectx.demo.recorded_stt import RecordedCallSTT
 from pipecat_voicectx.demo.scenario import load_scenario
 from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.stores.embedders import Embedder, default_embedder
 
-__all__ = ["BotSettings", "Parts", "choose_parts", "user_speech_timeout_secs"]
+__all__ = ["BotSettings", "Parts", "choose_embedder", "choose_parts", "user_speech_timeout_secs"]
 
 _WHISPER_ENV = "VOICECTX_WHISPER_MODEL"
+_EMBEDDINGS_ENV = "VOICECTX_EMBEDDINGS"
 _KEY_ENV = "OPENAI_API_KEY"
 _BASE_URL_ENV = "OPENAI_BASE_URL"
 _MODEL_ENV = "OPENAI_MODEL"
@@ -94,6 +96,19 @@ def choose_parts(settings: BotSettings, transport: BaseTransport, *, system_prom
         print(f"  {name:<7} {line}", flush=True)
     print(f"  plugin  {'pipecat-voicectx' if settings.plugin else 'none: stock Pipecat'}", flush=True)
     return Parts(stt=stt, llm=llm, tts=tts)
+
+
+def choose_embedder(settings: BotSettings) -> Embedder | None:
+    """How memory turns texts into vectors; None for the plugin's own default. Blocks while a model loads.
+
+    The demo never fetches anything: without a model on this machine it compares words.
+    """
+    folder = os.environ.get(_EMBEDDINGS_ENV)
+    if settings.scenario_path is None and not folder:
+        return None
+    embedder = default_embedder(path=folder or None)
+    print(f"  recalls by {embedder.name}", flush=True)
+    return embedder
 
 
 def user_speech_timeout_secs(settings: BotSettings) -> float:

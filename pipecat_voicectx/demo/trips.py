@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipecat.adapters.schemas.function_schema import FunctionSchema
+from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
 from pipecat.services.llm_service import FunctionCallParams
 
 __all__ = ["FIND_TRIPS", "find_trips"]

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+
+from pipecat_voicectx.demo.playout import CODEC_DELAY_SAMPLES, PauseDetector, PlayedPiece, Playout
+
+_LOUD = 5000
+
+
+def _playout(pieces: int, *, missing: range = range(0), delay_secs: float = 0.2) -> Playout:
+    playout = Playout(delay_secs=delay_secs, track_rate_hz=24_000)
+    for number in range(pieces):
+        if number not in missing:
+            playout.add(number * 960, _LOUD, now_secs=number * 0.02)
+    return playout
+
+
+def test_nothing_is_played_before_the_first_piece() -> None:
+    playout = Playout(delay_secs=0.2, track_rate_hz=24_000)
+    assert playout.track_sample(now_secs=5.0) is None
+    assert playout.advance(now_secs=5.0) == []
+
+
+def test_position_lags_by_the_client_delay_and_the_codec_look_ahead() -> None:
+    playout = _playout(100)
+    assert playout.track_sample(now_secs=1.2) == (48_000 - CODEC_DELAY_SAMPLES) // 2
+
+
+def test_position_runs_on_the_clock_between_pieces() -> None:
+    playout = _playout(100)
+    earlier, later = playout.track_sample(now_secs=1.200), playout.track_sample(now_secs=1.207)
+    assert earlier is not None
+    assert later == earlier + 168
+
+
+def test_a_hole_plays_as_silence_and_takes_its_time() -> None:
+    playout = _playout(50, missing=range(10, 13))
+    played = playout.advance(now_secs=0.2 + 20 * 0.02)
+    assert [piece.peak for piece in played] == [_LOUD] * 10 + [0] * 3 + [_LOUD] * 7
+
+
+def test_when_nothing_is_left_the_position_waits_and_the_delay_grows() -> None:
+    playout = _playout(10)
+    playout.advance(now_secs=5.0)
+    stopped = playout.track_sample(now_secs=5.0)
+    assert stopped == (9600 - CODEC_DELAY_SAMPLES) // 2
+    playout.add(9600, _LOUD, now_secs=5.0)
+    playout.advance(now_secs=5.02)
+    assert playout.track_sample(now_secs=5.02) == pytest.approx((10560 - CODEC_DELAY_SAMPLES) // 2, abs=1)
+
+
+def test_late_and_repeated_pieces_change_nothing() -> None:
+    playout = _playout(50)
+    playout.advance(now_secs=0.601)
+    playout.add(0, _LOUD, now_secs=0.601)
+    playout.add(40 * 960, 1, now_secs=0.601)
+    assert [piece.peak for piece in playout.advance(now_secs=1.201)] == [_LOUD] * 30
+
+
+def test_revoked_audio_is_silent_from_the_position_on_and_later_audio_is_not() -> None:
+    playout = _playout(50)
+    playout.drop_after(10 * 480)
+    for number in range(50, 60):
+        playout.add(number * 960, _LOUD, now_secs=number * 0.02)
+    peaks = [piece.peak for piece in playout.advance(now_secs=0.2 + 60 * 0.02)]
+    assert peaks == [_LOUD] * 11 + [0] * 39 + [_LOUD] * 10
+
+
+def test_what_nobody_plays_is_bounded() -> None:
+    playout = _playout(4000)
+    played = playout.advance(now_secs=0.2 + 4000 * 0.02)
+    assert sum(piece.peak > 0 for piece in played) == 1500
+
+
+def _detector(pattern: str) -> PauseDetector:
+    """`x` 20 ms of speech, `.` 20 ms of silence."""
+    detector = PauseDetector(min_pause_secs=0.22)
+    for number, sign in enumerate(pattern):
+        detector.add(PlayedPiece(number * 0.02, _LOUD if sign == "x" else 0))
+    return detector
+
+
+@pytest.mark.parametrize(
+    ("pattern", "starts"),
+    [
+        ("x" * 20, []),
+        ("." * 50, []),
+        ("x" * 10 + "." * 10 + "x" * 10, []),
+        ("x" * 10 + "." * 11 + "x" * 10, [0.2]),
+        ("x" * 10 + "." * 30, [0.2]),
+        ("x" * 10 + "." * 12 + "x" * 8 + "." * 40 + "x", [0.2, 0.6]),
+    ],
+)
+def test_a_pause_is_a_long_silence_after_speech(pattern: str, starts: list[float]) -> None:
+    assert [round(pause.start_secs, 3) for pause in _detector(pattern).pauses] == starts
+
+
+def test_silence_is_measured_from_the_last_sound() -> None:
+    detector = _detector("x" * 10 + "." * 5)
+    assert detector.silent_secs(now_secs=1.0) == pytest.approx(0.8)
+    detector.restart()
+    assert not detector.spoke
+    assert detector.silent_secs(now_secs=1.0) == 0.0
