@@ -1,0 +1,259 @@
+"""Reconciliation: what a turn's changes do to the facts that are there: add, update, delete or keep.
+
+Pure and idempotent. The plan for a turn depends on the facts, the changes and the turn's id and time; handling the same
+turn again yields `Keep` only, because a fact's id is made of what it says and when it began, and because a turn
+that is already among a fact's sources changes nothing.
+
+What ends what:
+- one-valued attributes (a name, a home): a newer value supersedes the older;
+- a correction supersedes the value that it names;
+- a denial ends the affirmations of the same thing, and the other way round, also across verbs that say the same
+  (owning, liking): "i don't drink coffee anymore" ends "likes coffee in the morning";
+- of many-valued attributes, the same words with another number or date are the same fact, moved;
+- endings end what they name; retractions delete it, history included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pipecat_voicectx.memory.facts import (
+    Assertion,
+    Cardinality,
+    Change,
+    Ending,
+    Fact,
+    FactEnd,
+    Polarity,
+    Retraction,
+    content_words,
+    fact_id,
+)
+from pipecat_voicectx.memory.frames import CONSUMING, OWNING
+from pipecat_voicectx.memory.spoken_english import value_class
+
+__all__ = ["Add", "Delete", "Keep", "Operation", "Update", "apply_operations", "reconcile"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Add:
+    """A fact that is new."""
+
+    fact: Fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """A fact that changed: it ended, or another turn confirmed it. Same id."""
+
+    fact: Fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """A fact to be removed with its history, because the user asked for it."""
+
+    fact_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """A fact that the turn says again and that needs no write."""
+
+    fact_id: str
+
+
+Operation = Add | Update | Delete | Keep
+
+# Attributes that are one question with several verbs.
+_FAMILIES = (CONSUMING, OWNING, frozenset({"go to", "study at"}))
+
+
+def reconcile(
+    facts: Iterable[Fact], changes: Sequence[Change], *, turn_id: str, now_wall_secs: float
+) -> list[Operation]:
+    """What to do to `facts` for one turn, in order."""
+    plan = _Plan(facts, turn_id, now_wall_secs)
+    for change in changes:
+        match change:
+            case Assertion():
+                plan.assert_(change)
+            case Ending():
+                plan.end(change)
+            case Retraction():
+                plan.retract(change)
+    return plan.operations()
+
+
+def apply_operations(facts: Iterable[Fact], operations: Iterable[Operation]) -> list[Fact]:
+    """The facts after the operations."""
+    by_id = {fact.id: fact for fact in facts}
+    for operation in operations:
+        match operation:
+            case Add(fact=fact) | Update(fact=fact):
+                by_id[fact.id] = fact
+            case Delete(fact_id=each):
+                by_id.pop(each, None)
+            case Keep():
+                pass
+    return list(by_id.values())
+
+
+class _Plan:
+    def __init__(self, facts: Iterable[Fact], turn_id: str, now_wall_secs: float) -> None:
+        self._facts = {fact.id: fact for fact in facts}
+        self._before = dict(self._facts)
+        self._kept: list[str] = []
+        self._turn_id = turn_id
+        self._now = now_wall_secs
+
+    def operations(self) -> list[Operation]:
+        out: list[Operation] = []
+        for each, fact in self._facts.items():
+            if each not in self._before:
+                out.append(Add(fact=fact))
+            elif fact != self._before[each]:
+                out.append(Update(fact=fact))
+        out += [Delete(fact_id=each) for each in self._before if each not in self._facts]
+        changed = {op.fact.id for op in out if isinstance(op, Add | Update)}
+        out += [Keep(fact_id=each) for each in dict.fromkeys(self._kept) if each not in changed]
+        return out
+
+    def _current(self) -> list[Fact]:
+        return [fact for fact in self._facts.values() if fact.current]
+
+    def assert_(self, said: Assertion) -> None:
+        """Adds, confirms or supersedes."""
+        if not said.value and not said.statement:
+            return
+        if self._handled(said):
+            return
+        same = next((fact for fact in self._current() if _same(fact, said)), None)
+        if same is not None and said.replaces is None:
+            turns = (
+                same.source_turns
+                if self._turn_id in same.source_turns
+                else (*same.source_turns, self._turn_id)
+            )
+            self._facts[same.id] = replace(
+                same, source_turns=turns, last_said_wall_secs=max(self._now, same.last_said_wall_secs)
+            )
+            self._kept.append(same.id)
+            return
+        fresh = Fact(
+            id=fact_id(said, began_wall_secs=self._now),
+            subject=said.subject,
+            attribute=said.attribute,
+            value=said.value,
+            statement=said.statement,
+            polarity=said.polarity,
+            cardinality=said.cardinality,
+            confidence=said.confidence,
+            valid_from_wall_secs=self._now,
+            source_turns=(self._turn_id,),
+            last_said_wall_secs=self._now,
+        )
+        for fact in self._current():
+            if _displaced(fact, said):
+                self._finish(fact, FactEnd.SUPERSEDED, by=fresh.id)
+        self._facts[fresh.id] = fresh
+
+    def _handled(self, said: Assertion) -> bool:
+        """Whether this very turn has said so before: it is being handled again."""
+        for fact in self._before.values():
+            if self._turn_id in fact.source_turns and _same(fact, said):
+                self._kept.append(fact.id)
+                return True
+        return False
+
+    def end(self, said: Ending) -> None:
+        """Ends what is over."""
+        words = content_words(said.value)
+        for fact in self._current():
+            if self._turn_id in fact.source_turns and fact.id in self._before:
+                continue
+            if fact.subject != said.subject and not (words and not said.attributes):
+                continue
+            if said.attributes and not any(_related(fact.attribute, each) for each in said.attributes):
+                continue
+            about = content_words(f"{fact.attribute} {fact.value}")
+            if words and not (
+                words <= about or (content_words(fact.value) and content_words(fact.value) <= words)
+            ):
+                continue
+            if fact.polarity is Polarity.NEGATED and not said.attributes:
+                continue
+            self._finish(fact, FactEnd.ENDED, by=None)
+
+    def retract(self, said: Retraction) -> None:
+        """Deletes what the user wants forgotten, ended versions included."""
+        words = content_words(said.about) - {"said", "anything", "everything", "number"} or content_words(
+            said.about
+        )
+        if not words:
+            latest = max(
+                (fact.last_said_wall_secs for fact in self._before.values() if fact.current), default=None
+            )
+            if latest is None or any(self._turn_id in fact.source_turns for fact in self._before.values()):
+                latest = None
+            for fact in list(self._facts.values()):
+                if fact.last_said_wall_secs == latest or (fact.id not in self._before):
+                    self._facts.pop(fact.id)
+            return
+        for fact in list(self._facts.values()):
+            about = content_words(f"{fact.subject} {fact.attribute} {fact.value} {fact.statement}")
+            if words <= about:
+                self._facts.pop(fact.id)
+
+    def _finish(self, fact: Fact, why: FactEnd, *, by: str | None) -> None:
+        self._facts[fact.id] = replace(
+            fact,
+            valid_to_wall_secs=max(self._now, fact.valid_from_wall_secs),
+            ended_because=why,
+            superseded_by=by,
+        )
+
+
+def _same(fact: Fact, said: Assertion) -> bool:
+    return (
+        fact.subject == said.subject
+        and fact.attribute == said.attribute
+        and fact.polarity is said.polarity
+        and fact.value.casefold() == said.value.casefold()
+    )
+
+
+def _related(one: str, other: str) -> bool:
+    return one == other or any(one in family and other in family for family in _FAMILIES)
+
+
+def _displaced(fact: Fact, said: Assertion) -> bool:
+    """Whether a current fact stops being true by what was said."""
+    if fact.subject != said.subject:
+        return False
+    if said.replaces is not None and fact.attribute == said.attribute:
+        return fact.value.casefold() == said.replaces.casefold() or said.cardinality is Cardinality.ONE
+    if fact.polarity is not said.polarity:
+        return _related(fact.attribute, said.attribute) and _overlap(fact.value, said.value)
+    if fact.attribute != said.attribute:
+        return False
+    return said.cardinality is Cardinality.ONE or _moved(fact.value, said.value)
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two values are about the same thing: one's words are among the other's, or one has none."""
+    first, second = content_words(one), content_words(other)
+    return first <= second or second <= first
+
+
+def _moved(one: str, other: str) -> bool:
+    """Whether two values differ in nothing but their number or date."""
+    first, second = value_class(one), value_class(other)
+    if first is None or second is None or first[0] != second[0]:
+        return False
+    rest = [
+        content_words(value[: kind[1][0]] + " " + value[kind[1][1] :])
+        for value, kind in ((one, first), (other, second))
+    ]
+    return bool(rest[0]) and rest[0] == rest[1] and content_words(one) != content_words(other)

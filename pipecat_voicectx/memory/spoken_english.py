@@ -1,0 +1,196 @@
+"""What the rule-based extraction knows of spoken English: contractions, clauses, numbers, relations, names, verbs.
+
+Speech recognizers deliver run-on text without capitals or punctuation, so nothing here relies on either; where they
+are there, they help. All functions are pure and work on one utterance.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+__all__ = [
+    "GENDER",
+    "GIVEN_NAMES",
+    "PERSON_RELATIONS",
+    "PETS",
+    "clauses",
+    "expand_contractions",
+    "is_number_phrase",
+    "lemma",
+    "value_class",
+]
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_FEMALE = """wife girlfriend mother mum mom mama sister daughter niece aunt auntie grandmother grandma gran granny nan
+stepmother stepsister stepdaughter bride landlady"""
+_MALE = """husband boyfriend father dad papa brother son nephew uncle grandfather grandpa grandad granddad stepfather
+stepbrother stepson groom landlord"""
+_EITHER = """partner fiance fiancee spouse ex cousin friend boss manager colleague coworker neighbour neighbor roommate
+flatmate housemate child kid baby toddler doctor dentist therapist lawyer accountant teacher assistant"""
+_PET_WORDS = (
+    "dog cat puppy kitten parrot rabbit hamster horse pony bird fish goldfish turtle tortoise snake budgie"
+)
+
+PERSON_RELATIONS = _set(f"{_FEMALE} {_MALE} {_EITHER}")
+"""Nouns for a person by the relation to the speaker."""
+PETS = _set(_PET_WORDS)
+GENDER: Mapping[str, str] = dict.fromkeys(_FEMALE.split(), "she") | dict.fromkeys(_MALE.split(), "he")
+"""The pronoun of a relation; relations of either gender are not in it."""
+
+_NAMES = """aaron adam ahmed aisha alan alex alice alicia amanda amy ana anders andrea andrew angela anita ann anna anne
+anthony arthur barbara ben benjamin beth bob brian bruno carl carla carlos carmen carol caroline charles
+charlotte chloe chris christina christine claire clara claudia colin connor craig dan daniel daniela dave
+david dean deborah dennis diana diego donna doris dylan edward eleanor elena elizabeth ella ellen emily emma
+eric erik ethan eva evelyn fatima felix fiona frances francesca frank fred freya gabriel gary george gerald
+gina giulia graham greg hannah harold harry hassan heather heidi helen henry holly hugo ian ibrahim ines
+ingrid isaac isabel isabella ivan jack jacob jake james jamie jan jane janet jason jean jeff jenny jeremy
+jessica jim joan joe john jonas jonathan jose joseph joshua juan judith judy julia julian julie karen karl
+kate katherine kathy katie keith kelly ken kevin khalid kim kyle lars laura lauren lea leah leo leon liam
+lily linda lisa liz louis louise lucas lucia lucy luis luisa luke magda manuel marco margaret maria marie
+marta martha martin mary mateo matt matthew max maya megan mei mia michael michelle miguel mike mohammed
+molly monica nadia nancy natalie nathan neil nicholas nick nicole nina noah nora norman olga olivia omar
+oscar pablo pamela patricia patrick paul paula pedro peter phil philip priya rachel rahul raj ralph ravi
+raymond rebecca ricardo richard rita robert roberto roger ron rosa rose roy ruth ryan sally sam samantha
+samuel sandra sara sarah scott sean sebastian sergio sharon sheila simon sofia sonia sophia sophie stefan
+stella stephen steve steven stuart susan sylvia tara teresa terry theo thomas tim tina toby tom tony tracy
+valerie vera veronica victor victoria vikram vincent walter wayne wendy william xavier yasmin yuki yusuf
+zara zoe"""
+GIVEN_NAMES = _set(_NAMES)
+"""Common given names, to know a name that was written without a capital."""
+
+_CONTRACTIONS = (
+    (r"\b(i)['’]?m\b", r"\1 am"),
+    (r"\b(you|we|they)['’]re\b", r"\1 are"),
+    (r"\b(i|you|we|they)['’]ve\b", r"\1 have"),
+    (r"\b(i|you|he|she|it|we|they)['’]ll\b", r"\1 will"),
+    (
+        r"\b(he|she|it|that|there|here|who|what|where|how|everyone|everybody|name)['’]s\b(?=\s+got\b)",
+        r"\1 has",
+    ),
+    (r"\b(he|she|it|that|there|here|who|what|where|how)['’]s\b", r"\1 is"),
+    (
+        r"\b(\w+)['’]s\b(?=\s+(?:called|named|allergic|moving|coming|staying|not|a|an|the|going|in)\b)",
+        r"\1 is",
+    ),
+    (r"\b(i|you|he|she|it|we|they)['’]d\b(?=\s+(?:been|had|gone)\b)", r"\1 had"),
+    (r"\b(i|you|he|she|it|we|they)['’]d\b", r"\1 would"),
+    (r"\bcan['’]?t\b|\bcannot\b", "can not"),
+    (r"\bwon['’]t\b", "will not"),
+    (r"\bain['’]t\b", "is not"),
+    (r"\b(do|does|did|is|are|was|were|have|has|had|would|should|could|must|need)n['’]?t\b", r"\1 not"),
+    (r"\b(?:wanna)\b", "want to"),
+    (r"\b(?:gonna)\b", "going to"),
+    (r"\b(?:gotta)\b", "got to"),
+    (r"\blet['’]?s\b", "let us"),
+)
+_CONTRACTION_PATTERNS = tuple((re.compile(a, re.IGNORECASE), b) for a, b in _CONTRACTIONS)
+
+_PUNCTUATION = re.compile(r"\s*(?:[.!?;:]+(?=\s|$)|[,—–](?=\s|$)|\s-\s)\s*")
+_SUBJECT = r"(?:i|we|he|she|they|it|my|our|his|her|their|me and my|there|that|you|everybody|everyone)"
+_CONNECTIVE = re.compile(
+    rf"\s+(?:and|but|so|because|although|though|while|plus|or)\s+(?={_SUBJECT}\b)|\s+because\s+",
+    re.IGNORECASE,
+)
+_VERB = (
+    r"(?:am|is|are|was|were|have|has|had|do|does|did|will|would|can|could|should|need|want|like|love|hate|prefer|"
+    r"live|lives|lived|work|works|got|get|just|also|actually|never|always|used|moved|moves|went|go|goes|start|starts|"
+    r"started|bought|sold|drink|eat|eats|play|plays|speak|speaks|changed|switched|left|gave|stopped|quit|turn|turns|"
+    r"turned|said|told|took|take|usually|really|still|now|changed|meant|mean|broke|died|passed|come|came|supports)"
+)
+# A pronoun and a verb in the middle of a run-on start a clause of their own, unless the word before leads into it.
+_RUN_ON = re.compile(
+    rf"(?<!\bthat)(?<!\bif)(?<!\bwhen)(?<!\bwhat)(?<!\bwhere)(?<!\bhow)(?<!\bas)(?<!\bthan)(?<!\bthink)(?<!\bguess)"
+    rf"(?<!\bsaid)(?<!\bsay)(?<!\byou)(?<!\bhope)(?<!\bwhich)(?<!\bwho)(?<!\bwhy)(?<!\bmeans)(?<!\btime)(?<!\bimagine)"
+    rf"(?<!\bsuppose)(?<!\bthing)\s+(?=(?:i|we|he|she|they|it|that)\s+{_VERB}\b)",
+    re.IGNORECASE,
+)
+
+_IRREGULAR = {
+    "am": "be", "is": "be", "are": "be", "was": "be", "were": "be", "been": "be", "has": "have", "had": "have",
+    "having": "have", "does": "do", "did": "do", "goes": "go", "went": "go", "gone": "go", "bought": "buy",
+    "sold": "sell", "spoke": "speak", "ate": "eat", "drank": "drink", "drove": "drive", "took": "take",
+    "taken": "take", "came": "come", "got": "get", "gotten": "get", "left": "leave", "lost": "lose", "found": "find",
+    "met": "meet", "broke": "break", "flew": "fly", "taught": "teach", "ran": "run", "running": "run",
+    "swimming": "swim", "swam": "swim", "gave": "give", "quit": "quit", "quitting": "quit", "hurt": "hurt",
+    "grew": "grow", "sang": "sing", "died": "die", "dies": "die", "dying": "die", "living": "live",
+    "moving": "move", "driving": "drive", "using": "use", "taking": "take", "making": "make", "having to": "have",
+    "leaving": "leave", "giving": "give", "writing": "write", "riding": "ride", "smoking": "smoke", "loving": "love",
+    "getting": "get", "planning": "plan", "sitting": "sit", "shopping": "shop", "studies": "study", "flies": "fly",
+    "dancing": "dance", "hiking": "hike", "cycling": "cycle", "arriving": "arrive", "married": "marry",
+    "switched": "switch", "needs": "need",
+}  # fmt: skip
+
+_NUMBER_TEXT = """oh zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
+sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million half
+dozen double triple"""
+_NUMBERS = _set(_NUMBER_TEXT)
+_ORDINALS = """first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth
+fifteenth sixteenth seventeenth eighteenth nineteenth twentieth thirtieth"""
+_MONTHS = "january february march april may june july august september october november december"
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday today tomorrow tonight"
+_MONEY = "euros euro dollars dollar pounds pound bucks quid"
+
+_NUMBER = rf"(?:{'|'.join(sorted(_NUMBERS))}|\d[\d,.:]*)"
+_NUMBER_RUN = re.compile(rf"\b{_NUMBER}\b(?:[\s-]+(?:and\s+)?{_NUMBER}\b)*", re.IGNORECASE)
+_ORDINAL = rf"(?:(?:twenty|thirty)[\s-])?(?:{'|'.join(_ORDINALS.split())})|\d{{1,2}}(?:st|nd|rd|th)"
+_DATE_SPAN = re.compile(
+    rf"(?:the\s+)?\b(?:{_ORDINAL})(?:\s+(?:of\s+)?(?:{'|'.join(_MONTHS.split())}))?\b"
+    rf"|\b(?:{'|'.join(_MONTHS.split())})\s+(?:the\s+)?(?:{_ORDINAL}|\d{{1,2}})\b"
+    rf"|\b(?:{'|'.join(_DAYS.split())})\b(?:\s+(?:morning|afternoon|evening|night|at\s+\w+(?:\s+thirty|\s+fifteen)?))?",
+    re.IGNORECASE,
+)
+
+
+def expand_contractions(text: str) -> str:
+    """ "I'm", "it's", "don't" in full, whichever apostrophe was used, also where the recognizer left it out."""
+    for pattern, full in _CONTRACTION_PATTERNS:
+        text = pattern.sub(full, text)
+    return text
+
+
+def clauses(text: str) -> list[str]:
+    """The parts of an utterance that may each state something; contractions must have been expanded."""
+    parts: list[str] = []
+    for sentence in _PUNCTUATION.split(text):
+        for joined in _CONNECTIVE.split(sentence):
+            parts.extend(_RUN_ON.split(joined))
+    return [part.strip(" ,'\"") for part in parts if part.strip(" ,'\"")]
+
+
+def lemma(verb: str) -> str:
+    """The base form of a verb, by a short list and the regular endings."""
+    verb = verb.casefold()
+    if verb in _IRREGULAR:
+        return _IRREGULAR[verb]
+    for ending, replacement in (("ies", "y"), ("ied", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh")):
+        if verb.endswith(ending) and len(verb) > len(ending) + 1:
+            return verb[: -len(ending)] + replacement
+    if verb.endswith("ing") and len(verb) > 5:
+        return verb[:-3]
+    if verb.endswith("ed") and len(verb) > 4:
+        return verb[:-1] if verb[-3] in "vsuz" or (verb.endswith(("yed",)) and False) else verb[:-2]
+    if verb.endswith("s") and not verb.endswith("ss") and len(verb) > 3:
+        return verb[:-1]
+    return verb
+
+
+def is_number_phrase(text: str) -> bool:
+    """Whether the text is a number: digits, or number words only."""
+    words = re.findall(r"[\w']+", text.casefold())
+    return bool(words) and all(word in _NUMBERS or word == "and" or word[0].isdigit() for word in words)
+
+
+def value_class(text: str) -> tuple[str, tuple[int, int]] | None:
+    """The kind of thing a value turns on ("date", "number") and where it is: what a correction would replace."""
+    date = _DATE_SPAN.search(text)
+    if date is not None:
+        return "date", date.span()
+    for number in _NUMBER_RUN.finditer(text):
+        if number[0].casefold() != "oh":
+            return "number", number.span()
+    return None
