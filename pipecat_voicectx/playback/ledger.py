@@ -134,11 +134,32 @@ class LedgerConfig:
 class HeardCut:
     """A turn's text divided at a played position."""
 
-    heard_text: str
-    unheard_text: str
+    heard: tuple[str, ...]
+    """Its pieces up to there, each with what separates it from the one before."""
+    unheard: tuple[str, ...]
+    """The pieces after it."""
     evidence: BoundaryEvidence
     fallback: bool
     """Whether words may be missing because an unfinished text had to be dropped."""
+
+    @property
+    def heard_text(self) -> str:
+        """The heard pieces as text."""
+        return self.text_between(0, None)
+
+    @property
+    def unheard_text(self) -> str:
+        """The others as text."""
+        return "".join(self.unheard).strip()
+
+    @property
+    def piece_count(self) -> int:
+        """All pieces, heard or not."""
+        return len(self.heard) + len(self.unheard)
+
+    def text_between(self, first: int, last: int | None) -> str:
+        """The heard ones among the turn's pieces [first, last); None: to the end."""
+        return "".join(self.heard[first:last]).strip()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -261,8 +282,8 @@ class TurnLedger:
             heard += pieces[:count]
             unheard += pieces[count:]
         return HeardCut(
-            heard_text=_join(heard),
-            unheard_text=_join(unheard),
+            heard=tuple(piece.lead + piece.text for piece in heard),
+            unheard=tuple(piece.lead + piece.text for piece in unheard),
             evidence=BoundaryEvidence.NONE if fallback else _evidence(heard),
             fallback=fallback,
         )

@@ -1,7 +1,8 @@
 """Decides what of each bot turn goes into the conversation, and corrects it when more is known.
 
 A turn's text is committed once, as an assistant message: when its answer ends (everything, since the rest is about to
-be played), when a tool call follows it, or when the user interrupts (what was heard). Afterwards it may be amended:
+be played) or when the user interrupts (what was heard). A tool call in the middle divides it: what came before the
+call is committed ahead of it, the rest at the end. Afterwards it may be amended:
 an interruption during the last written audio shortens a message that was committed whole, and acknowledgements that
 arrive later move the boundary of an interrupted one. Both go through `AmendText`.
 
@@ -108,12 +109,21 @@ class SettlementConfig:
                 raise UsageError(f"{name} must lie in 0..60 seconds")
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The pieces [first, last) of a turn; last None: to its end."""
+
+    turn_id: int
+    first: int
+    last: int | None
+
+
 @dataclass(slots=True, kw_only=True)
 class _Message:
-    """One assistant message and the turns whose text it holds."""
+    """One assistant message and the parts of turns it holds."""
 
     number: int
-    turn_ids: tuple[int, ...]
+    parts: tuple[_Part, ...]
     text: str
     cut_secs: float | None = None
     """The boundary in time; None while it was not interrupted."""
@@ -160,17 +170,22 @@ class TurnSettler:
     # Commits
 
     def uncommitted(self) -> list[LedgerEntry]:
-        """Turns whose text is in no message yet, oldest first."""
-        taken = {turn_id for message in self._messages for turn_id in message.turn_ids}
+        """Turns with text that is in no message yet, oldest first."""
         return [
             entry
             for entry in self.ledger.turns
-            if entry.turn_id not in taken and entry.state is not TurnState.REVOKED
+            if self._committed_pieces(entry.turn_id) is not None and entry.state is not TurnState.REVOKED
         ]
 
-    def commit_through(self, turn_id: int) -> list[SettlementEvent]:
-        """An answer's end, or a tool call in it, reached the place of commits: the text up to there goes in whole."""
-        return self._commit_whole([entry for entry in self.uncommitted() if entry.turn_id <= turn_id])
+    def commit_through(self, turn_id: int, pieces: int | None = None) -> list[SettlementEvent]:
+        """An answer's end or a tool call reached the place of commits: the text up to there goes in whole.
+
+        Args:
+            turn_id: The turn it belongs to. Earlier ones that were left open go in with it.
+            pieces: How many of the turn's pieces come before the tool call; None at the answer's end.
+        """
+        entries = [entry for entry in self.uncommitted() if entry.turn_id <= turn_id]
+        return self._commit_whole(entries, last={turn_id: pieces})
 
     def cut(
         self, now_secs: float, reason: CutReason, *, turn_ids: Sequence[int] | None = None
@@ -187,13 +202,13 @@ class TurnSettler:
         concerned = [entry for entry in self.ledger.turns if turn_ids is None or entry.turn_id in turn_ids]
         # What the user cannot stop plays on, but the message being made ends here all the same.
         unstoppable = [entry for entry in self.uncommitted() if entry in concerned and entry.unstoppable]
-        events = self._commit_whole(unstoppable)
+        events = self._commit_whole(unstoppable, last={})
         stopped = [
             entry for entry in concerned if not entry.unstoppable and self._is_cut(entry, playhead, onset)
         ]
         fresh = [entry for entry in stopped if entry in self.uncommitted()]
         for message in self._messages:
-            if message.cut_secs is None and any(entry.turn_id in message.turn_ids for entry in stopped):
+            if message.cut_secs is None and any(_holds(message, entry) for entry in stopped):
                 message.cut_secs, message.cut_at_secs = onset, now_secs
                 events += self._refresh(message, playhead)
         if fresh:
@@ -272,17 +287,31 @@ class TurnSettler:
 
     # Inside
 
-    def _commit_whole(self, entries: list[LedgerEntry]) -> list[SettlementEvent]:
-        if not entries:
-            return []
-        texts = [self.ledger.cut(entry, self._everything(entry)).heard_text for entry in entries]
-        text = " ".join(part for part in texts if part)
-        message = self._add_message(tuple(entry.turn_id for entry in entries), text)
+    def _committed_pieces(self, turn_id: int) -> int | None:
+        """How many of a turn's pieces are in messages; None when all are, or will be."""
+        committed: int | None = 0
+        for message in self._messages:
+            for part in message.parts:
+                if part.turn_id == turn_id:
+                    committed = part.last
+        return committed
+
+    def _open_part(self, entry: LedgerEntry, last: int | None) -> _Part:
+        return _Part(entry.turn_id, self._committed_pieces(entry.turn_id) or 0, last)
+
+    def _commit_whole(
+        self, entries: list[LedgerEntry], *, last: dict[int, int | None]
+    ) -> list[SettlementEvent]:
+        parts = [self._open_part(entry, last.get(entry.turn_id)) for entry in entries]
+        text = self._text_of(parts, None)
         events: list[SettlementEvent] = []
-        if text:
-            events.append(CommitText(message=message.number, text=text, interrupted=False))
+        if parts and (text or parts[-1].last is None):
+            message = self._add_message(parts, text)
+            if text:
+                events.append(CommitText(message=message.number, text=text, interrupted=False))
         for entry in entries:
-            if entry.state is TurnState.GENERATING and not entry.audio_samples:
+            silent = entry.state is TurnState.GENERATING and not entry.audio_samples
+            if silent and last.get(entry.turn_id) is None:
                 self.ledger.apply(entry, TurnEvent.FINISHED)
                 events.append(self._settle(entry, self.clock.playhead(entry.opened_secs), entry.opened_secs))
         self._forget_old()
@@ -291,25 +320,28 @@ class TurnSettler:
     def _commit_cut(
         self, entries: list[LedgerEntry], playhead: Playhead, onset: float, now_secs: float
     ) -> list[SettlementEvent]:
-        text = self._text_of(entries, playhead)
-        message = self._add_message(tuple(entry.turn_id for entry in entries), text)
+        parts = [self._open_part(entry, None) for entry in entries]
+        text = self._text_of(parts, playhead)
+        message = self._add_message(parts, text)
         message.cut_secs, message.cut_at_secs = onset, now_secs
         return [CommitText(message=message.number, text=text, interrupted=True)] if text else []
 
-    def _add_message(self, turn_ids: tuple[int, ...], text: str) -> _Message:
-        message = _Message(number=self._next_message, turn_ids=turn_ids, text=text)
+    def _add_message(self, parts: list[_Part], text: str) -> _Message:
+        message = _Message(number=self._next_message, parts=tuple(parts), text=text)
         self._next_message += 1
         self._messages.append(message)
         return message
 
     def _refresh(self, message: _Message, playhead: Playhead) -> list[SettlementEvent]:
-        entries = [entry for entry in self.ledger.turns if entry.turn_id in message.turn_ids]
-        text = self._text_of(entries, playhead)
+        kept = {entry.turn_id for entry in self.ledger.turns}
+        if not all(part.turn_id in kept for part in message.parts):
+            return []  # part of it has left the ledger: as it stands, it stays
+        text = self._text_of(message.parts, playhead)
         events: list[SettlementEvent] = []
         if text != message.text:
             message.text = text
             events.append(AmendText(message=message.number, text=text, interrupted=True))
-        for entry in entries:
+        for entry in [entry for entry in self.ledger.turns if _holds(message, entry)]:
             before = self._settled.get(entry.turn_id)
             if before is not None and entry.state is TurnState.REVOKED:
                 settled = self._settle(entry, playhead, before.ended_secs)
@@ -317,8 +349,14 @@ class TurnSettler:
                     events.append(settled)
         return events
 
-    def _text_of(self, entries: list[LedgerEntry], playhead: Playhead) -> str:
-        texts = [self.ledger.cut(entry, self._played(entry, playhead)).heard_text for entry in entries]
+    def _text_of(self, parts: Sequence[_Part], playhead: Playhead | None) -> str:
+        """The parts' heard text; all of their text without a playhead. Their turns must still be on record."""
+        entries = {entry.turn_id: entry for entry in self.ledger.turns}
+        texts = []
+        for part in parts:
+            entry = entries[part.turn_id]
+            played = self._everything(entry) if playhead is None else self._played(entry, playhead)
+            texts.append(self.ledger.cut(entry, played).text_between(part.first, part.last))
         return " ".join(text for text in texts if text)
 
     def _progress(self, entry: LedgerEntry, playhead: Playhead, now_secs: float) -> list[SettlementEvent]:
@@ -414,11 +452,17 @@ class TurnSettler:
 
     def _forget_old(self) -> None:
         kept = {entry.turn_id for entry in self.ledger.turns}
-        self._messages = [message for message in self._messages if kept.intersection(message.turn_ids)]
+        self._messages = [
+            message for message in self._messages if any(part.turn_id in kept for part in message.parts)
+        ]
         self._settled = {turn_id: turn for turn_id, turn in self._settled.items() if turn_id in kept}
         numbers = [number for entry in self.ledger.turns for number in entry.utterances]
         if numbers:
             self.clock.forget_utterances(min(numbers))
+
+
+def _holds(message: _Message, entry: LedgerEntry) -> bool:
+    return any(part.turn_id == entry.turn_id for part in message.parts)
 
 
 def _says(turn: HeardTurn) -> tuple[str, BoundaryEvidence, bool]:

@@ -271,7 +271,7 @@ class Utterance:
                 pieces.append(
                     Piece(
                         text=word,
-                        start_samples=min(position, end),
+                        start_samples=min(self.voicing.next_voiced(position), end),
                         end_samples=end,
                         placement=Placement.ALIGNED,
                         lead=lead,

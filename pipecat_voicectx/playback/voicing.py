@@ -4,8 +4,7 @@ Audio comes in pieces of any length. It is cut into 10 ms blocks; a block is voi
 of the loudest block so far. Voiced blocks less than `pause_secs` apart form one run. The result is a list of runs
 in samples from the first sample of the utterance; what lies between two runs is a pause.
 
-Known limits: a loud click early on raises the floor for what follows, and a run's edges are exact to 10 ms. Text is
-aligned to words a quarter of a second long with it, so neither matters there.
+Known limits: a loud click early on raises the floor for what follows, and one within a pause splits the pause.
 """
 
 from __future__ import annotations
@@ -67,6 +66,11 @@ class VoicingTracker:
         """Voiced samples in [start, end), pauses left out."""
         return sum(max(0, min(end, end_samples) - max(start, start_samples)) for start, end in self.runs)
 
+    def next_voiced(self, position_samples: int) -> int:
+        """The first voiced sample at or after a position; the position itself when nothing voiced follows."""
+        following = (max(start, position_samples) for start, end in self.runs if end > position_samples)
+        return next(following, position_samples)
+
     def at_voiced(self, start_samples: int, voiced_samples: float) -> int:
         """Where `voiced_samples` have been voiced since `start_samples`; past all audio if it is not that much."""
         left = voiced_samples
@@ -75,7 +79,7 @@ class VoicingTracker:
             if end <= start_samples:
                 continue
             position = max(start, start_samples)
-            if end - position >= left:
+            if end - position >= left - 1:  # a rounding error must not carry over a pause
                 return int(position + left)
             left -= end - position
             position = end
@@ -84,15 +88,20 @@ class VoicingTracker:
     def _add_blocks(
         self, blocks: np.ndarray[tuple[int, int], np.dtype[np.int16]], first: int, block: int
     ) -> None:
-        levels = np.abs(blocks.astype(np.float32)).mean(axis=1)
+        magnitudes = np.abs(blocks.astype(np.float32))
+        levels = magnitudes.mean(axis=1)
         self._peak_level = max(self._peak_level, float(levels.max()))
         floor = max(_FLOOR_LEVEL, self._peak_level * _VOICED_BELOW_PEAK_RATIO)
-        pause_samples = self.pause_secs * self.rate_hz
-        for index in np.flatnonzero(levels >= floor).tolist():
+        voiced = np.flatnonzero(levels >= floor)
+        for index in voiced.tolist():
             start, end = first + index * block, first + (index + 1) * block
-            if self.runs and start - self.runs[-1][1] < pause_samples:
+            if self.runs and start - self.runs[-1][1] < self.pause_secs * self.rate_hz:
                 self.runs[-1] = (self.runs[-1][0], end)
             elif len(self.runs) < _MAX_RUNS:
+                # The block it begins in may be mostly pause.
+                start += int(np.argmax(magnitudes[index] >= floor))
                 self.runs.append((start, end))
             else:
                 self.runs[-1] = (self.runs[-1][0], end)
+            if index + 1 not in voiced:
+                self.runs[-1] = (self.runs[-1][0], end - int(np.argmax(magnitudes[index][::-1] >= floor)))

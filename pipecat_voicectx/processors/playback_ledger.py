@@ -235,8 +235,8 @@ class PlaybackLedger(FrameProcessor):
             await self._announce_turns()
 
     async def _commit_through(self, frame: Frame) -> bool:
-        turn_id = self._taps.turn_before(frame)
-        events = [] if turn_id is None else self._settler.commit_through(turn_id)
+        place = self._taps.place_of(frame)
+        events = [] if place is None else self._settler.commit_through(*place)
         await self._carry_out(events)
         return any(isinstance(event, CommitText) for event in events)
 
@@ -273,7 +273,9 @@ class PlaybackLedger(FrameProcessor):
                     await self.push_frame(_OpenTurnFrame())
                     await self.push_frame(HeardTextFrame(text=event.text))
                 case AmendText():
-                    self._messages.amend(event.message, event.text, interrupted=event.interrupted, now_secs=now_secs)
+                    self._messages.amend(
+                        event.message, event.text, interrupted=event.interrupted, now_secs=now_secs
+                    )
                 case Settled():
                     await self._on_settled(event.turn)
                 case RevokeAudio():

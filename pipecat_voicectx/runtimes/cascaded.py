@@ -72,7 +72,7 @@ class CascadedTaps:
     _turn: LedgerEntry | None = None
     _contexts: dict[str | None, int] = field(default_factory=dict)
     _bases: dict[int, _WordBase] = field(default_factory=dict)
-    _places: dict[int, int] = field(default_factory=dict)
+    _places: dict[int, tuple[int, int | None]] = field(default_factory=dict)
     _last_pts: int = 0
     _writing: int | None = None
     _written: dict[int, int] = field(default_factory=dict)
@@ -84,8 +84,12 @@ class CascadedTaps:
         tts.add_event_handler("on_before_push_frame", self._on_tts_frame)
         output.add_event_handler("on_before_push_frame", self._on_output_frame)
 
-    def turn_before(self, frame: Frame) -> int | None:
-        """The turn whose text precedes a frame that marks the end of an answer or a tool call; None if unknown."""
+    def place_of(self, frame: Frame) -> tuple[int, int | None] | None:
+        """Where in the text an answer's end or a tool call belongs; None for a frame that did not come by the TTS.
+
+        Returns:
+            (turn, pieces of it that precede the frame; None for all of them).
+        """
         return self._places.pop(frame.id, None)
 
     # At the TTS
@@ -215,7 +219,10 @@ class CascadedTaps:
 
     def _mark_place(self, frame: Frame) -> None:
         if self.ledger.turns:
-            self._places[frame.id] = self.ledger.turns[-1].turn_id
+            entry = self.ledger.turns[-1]
+            whole = isinstance(frame, (LLMFullResponseEndFrame, LLMAssistantPushAggregationFrame))
+            pieces = None if whole or entry.closed else self.ledger.cut(entry, {}).piece_count
+            self._places[frame.id] = (entry.turn_id, pieces)
         while len(self._places) > _MAX_PLACES:
             self._places.pop(next(iter(self._places)))
 

@@ -146,7 +146,9 @@ def dict_of(message: LLMContextMessage) -> dict[str, Any]:
 
 def _is_answer(message: LLMContextMessage, text: str) -> bool:
     # Pipecat may have put a turn-completion marker in front.
-    return isinstance(message, dict) and message.get("role") == "assistant" and _content(message).endswith(text)
+    return (
+        isinstance(message, dict) and message.get("role") == "assistant" and _content(message).endswith(text)
+    )
 
 
 def _content(message: Any) -> str:
@@ -154,7 +156,9 @@ def _content(message: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _changing(message: dict[str, Any], content: str) -> Callable[[list[LLMContextMessage]], list[LLMContextMessage]]:
+def _changing(
+    message: dict[str, Any], content: str
+) -> Callable[[list[LLMContextMessage]], list[LLMContextMessage]]:
     def change(messages: list[LLMContextMessage]) -> list[LLMContextMessage]:
         if any(other is message for other in messages):
             message["content"] = content

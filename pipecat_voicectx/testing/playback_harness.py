@@ -91,14 +91,14 @@ class Shape(Enum):
     SLOW_SENTENCE = "slow_sentence"
     """As SLOW_TTS, with sentence-level text."""
     MULTI_CONTEXT = "multi_context"
-    """Sentence-level text, a context for each sentence."""
+    """Streaming without word times, a context for each sentence."""
     CODE_BLOCKS = "code_blocks"
     """Sentence-level text with a code block after every second sentence that is never spoken."""
     SPEAK_FRAME = "speak_frame"
     """The application speaks the sentences with `TTSSpeakFrame`s, without a model."""
 
 
-_STREAMING = (Shape.TOKEN, Shape.WS_AHEAD)
+_STREAMING = (Shape.TOKEN, Shape.WS_AHEAD, Shape.MULTI_CONTEXT)
 _WORD_TIMES = (Shape.WORD, Shape.WORD_STALL, Shape.SLOW_TTS)
 _SLOW = (Shape.SLOW_TTS, Shape.SLOW_SENTENCE)
 
@@ -139,7 +139,9 @@ class Script:
         """Length of the speech."""
         return sum(self.durations) / RATE_HZ + len(self.sentences) * self.tail_secs
 
-    def synthesize(self, first: int, count: int) -> tuple[np.ndarray[Any, np.dtype[np.int16]], list[tuple[str, float]]]:
+    def synthesize(
+        self, first: int, count: int
+    ) -> tuple[np.ndarray[Any, np.dtype[np.int16]], list[tuple[str, float]]]:
         """(PCM, [(word, start)]) of `count` words from number `first` on, with the silence after them."""
         words, durations = self.words, self.durations
         parts: list[np.ndarray[Any, np.dtype[np.int16]]] = []
@@ -205,7 +207,9 @@ class ScriptedTTS(TTSService):
             push_start_frame=True,
             sample_rate=RATE_HZ,
             stop_frame_timeout_s=6.0,
-            text_aggregation_mode=TextAggregationMode.TOKEN if shape is Shape.TOKEN else TextAggregationMode.SENTENCE,
+            text_aggregation_mode=TextAggregationMode.TOKEN
+            if shape is Shape.TOKEN
+            else TextAggregationMode.SENTENCE,
             reuse_context_id_within_turn=shape is not Shape.MULTI_CONTEXT,
             skip_text_types=["code"],
         )
@@ -259,7 +263,9 @@ class ScriptedTTS(TTSService):
         first, self._next_word = self._next_word, self._next_word + count
         return self._script.synthesize(first, count)
 
-    async def _paced(self, pcm: np.ndarray[Any, np.dtype[np.int16]], context_id: str) -> AsyncGenerator[Frame, None]:
+    async def _paced(
+        self, pcm: np.ndarray[Any, np.dtype[np.int16]], context_id: str
+    ) -> AsyncGenerator[Frame, None]:
         step = RATE_HZ // 5
         for start in range(0, len(pcm), step):
             chunk = pcm[start : start + step]
@@ -273,8 +279,7 @@ class ScriptedTTS(TTSService):
             if context_id is None:
                 continue
             if text is None:
-                await self.append_to_audio_context(context_id, TTSStoppedFrame(context_id=context_id))
-                await self.remove_audio_context(context_id)
+                await self._end_context(context_id)
                 continue
             self._buffer += text + ("" if self._shape is Shape.TOKEN else " ")
             if self._shape is Shape.TOKEN and not self._buffer.rstrip().endswith("."):
@@ -283,6 +288,13 @@ class ScriptedTTS(TTSService):
             await asyncio.sleep(self._first_audio_secs)
             async for frame in self._paced(self._synthesize(count)[0], context_id):
                 await self.append_to_audio_context(context_id, frame)
+            if self._shape is Shape.MULTI_CONTEXT:
+                await self._end_context(context_id)
+
+    async def _end_context(self, context_id: str) -> None:
+        if self.audio_context_available(context_id):
+            await self.append_to_audio_context(context_id, TTSStoppedFrame(context_id=context_id))
+            await self.remove_audio_context(context_id)
 
 
 class TrackOutput(BaseOutputTransport):
@@ -320,7 +332,9 @@ class TrackOutput(BaseOutputTransport):
         await self.track.add_audio_bytes(frame.audio)
         return True
 
-    async def send_message(self, frame: OutputTransportMessageFrame | OutputTransportMessageUrgentFrame) -> None:
+    async def send_message(
+        self, frame: OutputTransportMessageFrame | OutputTransportMessageUrgentFrame
+    ) -> None:
         self.messages.append(frame.message)
 
     async def cleanup(self) -> None:
@@ -482,7 +496,9 @@ class Scene:
         texts = [
             strip_cut_off_note(str(message["content"]))
             for message in self.context.get_messages()
-            if isinstance(message, dict) and message["role"] == "assistant" and isinstance(message.get("content"), str)
+            if isinstance(message, dict)
+            and message["role"] == "assistant"
+            and isinstance(message.get("content"), str)
         ]
         return " ".join(texts)
 

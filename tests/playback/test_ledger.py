@@ -193,6 +193,15 @@ def test_spans_are_turn_local_and_final_only_by_word_times(ledger: TurnLedger) -
     assert not ledger.spans(aligned)[0].finalized
 
 
+def test_words_of_a_text_nobody_announced_are_a_span_of_their_own(ledger: TurnLedger) -> None:
+    entry = ledger.open_turn(0.0)
+    utterance = entry.utterances[ledger.open_utterance(entry, "c", rate_hz=RATE)]
+    utterance.mark_word(5, "one", 0.0)
+    utterance.mark_word(5, "two", 0.1)
+    assert [span.text for span in ledger.spans(entry)] == ["one two"]
+    assert ledger.cut(entry, {}).piece_count == 2
+
+
 def _open_turn(ledger: TurnLedger) -> LedgerEntry:
     entry = ledger.open_turn(0.0)
     spoken(ledger, entry, "one two", close=False)

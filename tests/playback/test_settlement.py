@@ -229,6 +229,38 @@ def test_text_before_a_tool_call_is_committed_through_its_turn_only() -> None:
     assert [entry.turn_id for entry in call.settler.uncommitted()] == [first.turn_id + 1]
 
 
+def test_a_tool_call_divides_the_text_of_a_turn() -> None:
+    call = Call()
+    entry = call.turn(WORDS, at=1.0)
+    assert commits(call.settler.commit_through(entry.turn_id, 2)) == ["one two"]
+    assert commits(call.settler.commit_through(entry.turn_id, 2)) == []
+    assert commits(call.settler.commit_through(entry.turn_id)) == ["three four five six"]
+
+
+def test_an_interruption_after_a_tool_call_commits_the_rest_that_was_heard() -> None:
+    call = Call()
+    entry = call.turn(WORDS, at=1.0)
+    call.settler.commit_through(entry.turn_id, 2)
+    events = call.settler.cut(3.0, CutReason.INTERRUPTION)
+    assert (commits(events), amendments(events)) == (["three four"], [])
+    assert settled(events)[0].heard_text == "one two three four"
+
+
+def test_an_interruption_before_a_tool_call_was_reached_by_ear_shortens_the_text_before_it() -> None:
+    call = Call()
+    entry = call.turn(WORDS, at=1.0)
+    call.settler.commit_through(entry.turn_id, 4)
+    events = call.settler.cut(2.0, CutReason.INTERRUPTION)
+    assert (commits(events), amendments(events)) == ([], ["one two"])
+
+
+def test_a_tool_call_without_text_before_it_commits_nothing() -> None:
+    call = Call()
+    entry = call.ledger.open_turn(1.0)
+    assert call.settler.commit_through(entry.turn_id, 0) == []
+    assert call.settler.uncommitted() == [entry]
+
+
 def test_an_answer_without_sound_is_complete_when_it_ends() -> None:
     call = Call()
     entry = call.ledger.open_turn(1.0)
@@ -356,3 +388,14 @@ def test_a_turn_that_is_still_being_made_is_playing_and_not_over() -> None:
     entry = call.turn(WORDS, at=1.0, close=False)
     assert call.settler.update(3.0) == []
     assert entry.state is TurnState.PLAYING
+
+
+def test_a_message_stays_as_it_is_once_a_turn_of_it_has_left_the_ledger() -> None:
+    call = Call()
+    call.turn("one two", at=1.0)
+    call.turn("three four", at=2.0)
+    call.settler.cut(2.9, CutReason.INTERRUPTION)
+    for _ in range(call.ledger.config.max_turns - 1):
+        call.ledger.open_turn(3.0)
+    call.ack(2.9, 2.1)
+    assert amendments(call.settler.update(3.0)) == []

@@ -108,7 +108,7 @@ def test_a_confirmed_text_is_spread_over_exactly_its_audio() -> None:
     assert places(target.pieces(SpeakingPace())) == [
         ("abc", 0, 400, Placement.ALIGNED),
         ("abc", 400, 800, Placement.ALIGNED),
-        ("abcd", 800, 1500, Placement.ALIGNED),
+        ("abcd", 1000, 1500, Placement.ALIGNED),
     ]
 
 

@@ -71,13 +71,30 @@ def test_voiced_time_between_two_positions_leaves_pauses_out() -> None:
 def test_a_position_by_voiced_time_jumps_over_pauses() -> None:
     tracker = tracked((0.2, 5000), (0.2, 0), (0.2, 5000))
     assert tracker.at_voiced(0, 1600) == 1600
-    assert tracker.at_voiced(0, 1601) == 3201
+    assert tracker.at_voiced(0, 1602) == 3202
     assert tracker.at_voiced(1600, 800) == 4000
     assert tracker.at_voiced(0, 4000) == 5600
     assert VoicingTracker(rate_hz=RATE).at_voiced(7, 5) == 12
 
 
-def test_the_number_of_runs_is_bounded(monkeypatch: object) -> None:
+def test_the_next_voice_after_a_position_skips_the_pause() -> None:
+    tracker = tracked((0.2, 5000), (0.2, 0), (0.2, 5000))
+    assert [tracker.next_voiced(at) for at in (0, 800, 1600, 2000, 3500, 9000)] == [
+        0,
+        800,
+        3200,
+        3200,
+        3500,
+        9000,
+    ]
+
+
+def test_the_edges_of_a_run_are_exact_though_blocks_are_not() -> None:
+    tracker = tracked((0.203, 5000), (0.2, 0), (0.2, 5000))
+    assert tracker.runs == [(0, 1624), (3224, 4824)]
+
+
+def test_the_number_of_runs_is_bounded() -> None:
     tracker = tracked(*[(0.2, 5000), (0.2, 0)] * 3)
     assert len(tracker.runs) == 3
     import pipecat_voicectx.playback.voicing as module
