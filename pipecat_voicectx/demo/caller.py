@@ -18,14 +18,14 @@ import numpy.typing as npt
 from aiortc.mediastreams import MediaStreamError
 
 from pipecat_voicectx.demo.events import EventLog
-from pipecat_voicectx.demo.microphone import FRAME_SAMPLES, RATE_HZ, LossGate, Microphone
+from pipecat_voicectx.demo.microphone import FRAME_SAMPLES, LossGate, Microphone, caller_audio
 from pipecat_voicectx.demo.playout import PauseDetector, Playout
 from pipecat_voicectx.demo.recorded_stt import RECORDING_MESSAGE, recording_message
-from pipecat_voicectx.demo.recording import Recording, read_audio
+from pipecat_voicectx.demo.recording import Recording
 from pipecat_voicectx.demo.scenario import AfterBotSilence, BargeIn, Call, Role, Scenario, Utterance
 from pipecat_voicectx.errors import UnavailableError
 
-__all__ = ["CLIENT_DELAY_SECS", "Connect", "caller_audio", "run_caller"]
+__all__ = ["CLIENT_DELAY_SECS", "Connect", "run_caller"]
 
 # Chosen: a browser's jitter buffer plus its output, of the order measured for Chromium (100-250 ms).
 CLIENT_DELAY_SECS = 0.2
@@ -44,22 +44,6 @@ _CONNECT_TIMEOUT_SECS = 30.0
 
 Connect = Callable[[Any, int], Awaitable[None]]
 """Signals a peer's offer for call number n and applies the answer."""
-
-
-def caller_audio(scenario: Scenario) -> dict[str, npt.NDArray[np.int16]]:
-    """All recordings at 48 kHz.
-
-    Raises:
-        BadInputError: A recording is truncated or damaged.
-    """
-    import soxr  # type: ignore[import-untyped]
-
-    audio = {}
-    for utterance_id, recording in scenario.recordings.items():
-        samples = read_audio(recording).astype(np.float32)
-        resampled = soxr.resample(samples, recording.sample_rate_hz, RATE_HZ)
-        audio[utterance_id] = np.clip(resampled, -32768, 32767).astype(np.int16)
-    return audio
 
 
 async def run_caller(

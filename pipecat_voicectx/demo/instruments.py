@@ -32,6 +32,8 @@ _KINDS: dict[str, str] = {
     "on_memory_written": "page_written",
 }
 """Events whose kind in the demo's files is not their name without `on_`."""
+_MOMENTS = frozenset({"started_secs", "ended_secs", "at_secs", "since_secs", "until_secs"})
+"""Monotonic times in our values, which the files count from the start of the pass."""
 
 
 class Instruments:
@@ -87,6 +89,9 @@ def _writer(log: EventLog, kind: str) -> Callable[..., Any]:
             fields.update(plain if isinstance(plain, dict) else {"value": plain})
             if dataclasses.is_dataclass(value):
                 fields.setdefault("type", type(value).__name__)
+        for moment in _MOMENTS & fields.keys():
+            if isinstance(fields[moment], (int, float)):
+                fields[moment] = round(log.at(fields[moment]), 4)
         for reserved in ("at", "kind", "src"):
             if reserved in fields:
                 fields[f"{reserved}_"] = fields.pop(reserved)

@@ -15,7 +15,10 @@ from aiortc.mediastreams import MediaStreamTrack
 from aiortc.rtp import is_rtcp
 from av import AudioFrame
 
-__all__ = ["LossGate", "Microphone"]
+from pipecat_voicectx.demo.recording import read_audio
+from pipecat_voicectx.demo.scenario import Scenario
+
+__all__ = ["LossGate", "Microphone", "caller_audio"]
 
 RATE_HZ = 48_000
 FRAME_SAMPLES = 960
@@ -23,6 +26,22 @@ _FRAME_SECS = FRAME_SAMPLES / RATE_HZ
 # Measured on a headset: a quiet room lies near -75 dBFS; exact zeros would be a muted microphone instead.
 _NOISE_RMS = 6.0
 _SEED = 1
+
+
+def caller_audio(scenario: Scenario) -> dict[str, npt.NDArray[np.int16]]:
+    """All recordings at 48 kHz.
+
+    Raises:
+        BadInputError: A recording is truncated or damaged.
+    """
+    import soxr  # type: ignore[import-untyped]
+
+    audio = {}
+    for utterance_id, recording in scenario.recordings.items():
+        samples = read_audio(recording).astype(np.float32)
+        resampled = soxr.resample(samples, recording.sample_rate_hz, RATE_HZ)
+        audio[utterance_id] = np.clip(resampled, -32768, 32767).astype(np.int16)
+    return audio
 
 
 @dataclass(slots=True)

@@ -19,14 +19,17 @@ from pathlib import Path
 from types import FrameType
 
 from pipecat_voicectx.demo import preflight
-from pipecat_voicectx.demo.caller import caller_audio
 from pipecat_voicectx.demo.children import Child, Group
 from pipecat_voicectx.demo.events import EventTail, read_events
+from pipecat_voicectx.demo.microphone import caller_audio
 from pipecat_voicectx.demo.pass_files import PassFiles
+from pipecat_voicectx.demo.report import render_report
 from pipecat_voicectx.demo.scenario import DEFAULT_SCENARIO_PATH, Scenario, load_scenario
+from pipecat_voicectx.demo.score import PassScore, score_pass
+from pipecat_voicectx.demo.summary import summary_rows
 from pipecat_voicectx.errors import UnavailableError, UsageError
 
-__all__ = ["PassResult", "play_pass", "run_demo"]
+__all__ = ["PassResult", "play_pass", "run_demo", "write_whole"]
 
 _POLL_SECS = 0.1
 # Chosen: a pass on a virtual clock takes half its call's length on an idle core.
@@ -183,6 +186,13 @@ class _Screen:
     def end(self) -> None:
         pass
 
+    def summary(self, scores: tuple[PassScore, PassScore], outputs: list[tuple[Path, str]]) -> None:
+        print()
+        for row in summary_rows(*scores):
+            print(f"{row.label:<46} {row.stock:>12} {row.plugin:>12}")
+        for path, _ in outputs:
+            print(f"written: {path}")
+
 
 def _conclude(
     scenario: Scenario,
@@ -193,20 +203,21 @@ def _conclude(
     report_path: Path | None,
     screen: _Screen,
 ) -> None:
-    from pipecat_voicectx.demo.score import score_pass
-
-    scores = {("voicectx" if p.plugin else "stock"): score_pass(p.events, scenario) for p in passes}
+    stock, voicectx = (p.events for p in passes)
     transport = "in-process" if fast else "webrtc"
-    numbers: dict[str, object] = {name: score.as_json() for name, score in scores.items()}
-    numbers["transport"] = transport
-    print(json.dumps(numbers, indent=2))
+    scores = (score_pass(stock, scenario), score_pass(voicectx, scenario))
     outputs: list[tuple[Path, str]] = []
     if json_path is not None:
+        numbers = {"stock": scores[0].as_json(), "voicectx": scores[1].as_json(), "transport": transport}
         outputs.append((json_path, json.dumps(numbers, indent=2) + "\n"))
-    _write_whole(outputs)
+    if report_path is not None:
+        page = render_report(scenario, stock=stock, voicectx=voicectx, transport=transport)
+        outputs.append((report_path, page))
+    write_whole(outputs)
+    screen.summary(scores, outputs)
 
 
-def _write_whole(outputs: list[tuple[Path, str]]) -> None:
+def write_whole(outputs: list[tuple[Path, str]]) -> None:
     """Writes all files beside their places first and moves them only when all are there."""
     staged: list[tuple[Path, Path]] = []
     try:

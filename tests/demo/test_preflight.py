@@ -43,7 +43,7 @@ def test_a_full_disk_is_refused_and_one_with_room_is_not(tmp_path: Path) -> None
 
 
 def test_an_output_that_cannot_be_written_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--report .* is a folder"):
+    with pytest.raises(UsageError, match=r"--report .* is a folder"):
         preflight.check_output(tmp_path, "--report")
     with pytest.raises(UsageError, match="does not exist"):
         preflight.check_output(tmp_path / "no" / "report.html", "--report")
