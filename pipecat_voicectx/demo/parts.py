@@ -19,7 +19,7 @@ from pipecat_voicectx.demo.llm_host import SCRIPTED_LLM_ENV
 from pipecat_voicectx.demo.recorded_stt import RecordedCallSTT
 from pipecat_voicectx.demo.scenario import load_scenario
 from pipecat_voicectx.errors import UsageError
-from pipecat_voicectx.stores.embedders import Embedder, default_embedder
+from pipecat_voicectx.stores.embedders import Embedder, LexicalEmbedder, default_embedder
 
 __all__ = ["BotSettings", "Parts", "choose_embedder", "choose_parts", "user_speech_timeout_secs"]
 
@@ -93,7 +93,7 @@ def choose_parts(settings: BotSettings, transport: BaseTransport, *, system_prom
     llm, llm_line = _choose_llm(system_prompt)
     tts, tts_line = _choose_tts(settings)
     for name, line in (("hears", stt_line), ("thinks", llm_line), ("speaks", tts_line)):
-        print(f"  {name:<7} {line}", flush=True)
+        print(f"  {name:<8}{line}", flush=True)
     print(f"  plugin  {'pipecat-voicectx' if settings.plugin else 'none: stock Pipecat'}", flush=True)
     return Parts(stt=stt, llm=llm, tts=tts)
 
@@ -107,7 +107,13 @@ def choose_embedder(settings: BotSettings) -> Embedder | None:
     if settings.scenario_path is None and not folder:
         return None
     embedder = default_embedder(path=folder or None)
-    print(f"  recalls by {embedder.name}", flush=True)
+    lexical = isinstance(embedder, LexicalEmbedder)
+    how = (
+        "by words: no embedding model on this machine"
+        if lexical
+        else f"by meaning and words, {embedder.name}"
+    )
+    print(f"  recalls {how}", flush=True)
     return embedder
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PassFiles"]
+__all__ = ["PART_LABELS", "PassFiles"]
+
+PART_LABELS = ("hears", "thinks", "speaks", "plugin", "recalls")
+"""First words of the lines in which a bot says what it is made of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -22,11 +22,11 @@ from pipecat_voicectx.demo import preflight
 from pipecat_voicectx.demo.children import Child, Group
 from pipecat_voicectx.demo.events import EventTail, read_events
 from pipecat_voicectx.demo.microphone import caller_audio
-from pipecat_voicectx.demo.pass_files import PassFiles
+from pipecat_voicectx.demo.pass_files import PART_LABELS, PassFiles
 from pipecat_voicectx.demo.report import render_report
 from pipecat_voicectx.demo.scenario import DEFAULT_SCENARIO_PATH, Scenario, load_scenario
-from pipecat_voicectx.demo.score import PassScore, score_pass
-from pipecat_voicectx.demo.summary import summary_rows
+from pipecat_voicectx.demo.score import score_pass
+from pipecat_voicectx.demo.timeline import Timeline
 from pipecat_voicectx.errors import UnavailableError, UsageError
 
 __all__ = ["PassResult", "play_pass", "run_demo", "write_whole"]
@@ -35,8 +35,6 @@ _POLL_SECS = 0.1
 # Chosen: a pass on a virtual clock takes half its call's length on an idle core.
 _FAST_PASS_SECS = 600.0
 _LIVE_PASS_SECS = 300.0
-
-Event = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,27 +57,28 @@ def run_demo(
     scenario, path = _prepare(
         fast=fast, json_path=json_path, report_path=report_path, scenario_path=scenario_path
     )
-    with (
-        preflight.single_demo(),
-        _ending_on_signals(),
-        tempfile.TemporaryDirectory(prefix="voicectx-demo-") as folder,
-    ):
-        screen = _Screen(scenario)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(preflight.single_demo())
+        stack.enter_context(_ending_on_signals())
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="voicectx-demo-"))
+        timeline = stack.enter_context(Timeline(scenario))
         passes = []
         for plugin in (False, True):
             files = PassFiles(Path(folder) / ("voicectx" if plugin else "stock"))
             files.folder.mkdir()
-            screen.begin(plugin=plugin)
+            timeline.begin(plugin=plugin)
             passes.append(
-                play_pass(plugin=plugin, fast=fast, files=files, scenario_path=path, on_event=screen.event)
+                play_pass(plugin=plugin, fast=fast, files=files, scenario_path=path, timeline=timeline)
             )
-            screen.end()
-        _conclude(scenario, passes, fast=fast, json_path=json_path, report_path=report_path, screen=screen)
+            timeline.end()
+        _conclude(
+            scenario, passes, fast=fast, json_path=json_path, report_path=report_path, timeline=timeline
+        )
     return 0
 
 
 def play_pass(
-    *, plugin: bool, fast: bool, files: PassFiles, scenario_path: Path, on_event: Callable[[Event], None]
+    *, plugin: bool, fast: bool, files: PassFiles, scenario_path: Path, timeline: Timeline
 ) -> PassResult:
     """Plays one pass in child processes and returns its events.
 
@@ -96,17 +95,34 @@ def play_pass(
     deadline_secs = time.monotonic() + (_FAST_PASS_SECS if fast else _LIVE_PASS_SECS)
     try:
         while child.exit_code is None and time.monotonic() < deadline_secs:
-            for event in tail.read():
-                on_event(event)
+            _show(tail.read(), files, timeline)
             time.sleep(_POLL_SECS)
         exit_code = child.exit_code
     finally:
         child.stop()
-    for event in tail.read():
-        on_event(event)
+    _show(tail.read(), files, timeline)
     if exit_code != 0:
         raise UnavailableError(_failure(files, exit_code))
     return PassResult(plugin=plugin, events=list(read_events(files.event_files)))
+
+
+def _show(events: list[dict[str, object]], files: PassFiles, timeline: Timeline) -> None:
+    for event in events:
+        if event["kind"] == "call_start" and event.get("call") == 1:
+            for line in _parts_lines(files):
+                timeline.note(line)
+        timeline.event(event)
+
+
+def _parts_lines(files: PassFiles) -> list[str]:
+    """What the bot's first session said about its parts."""
+    output = files.log.read_text(encoding="utf-8", errors="replace") if files.log.exists() else ""
+    lines: dict[str, str] = {}
+    for line in output.splitlines():
+        part = line.strip().partition(" ")[0]
+        if line.startswith("  ") and part in PART_LABELS:
+            lines.setdefault(part, line)
+    return list(lines.values())
 
 
 def bot_path() -> Path:
@@ -170,30 +186,6 @@ def _ending_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class _Screen:
-    """What the terminal shows while the passes run."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        self._scenario = scenario
-
-    def begin(self, *, plugin: bool) -> None:
-        print(f"\n== {'with pipecat-voicectx' if plugin else 'stock Pipecat'}", flush=True)
-
-    def event(self, event: Event) -> None:
-        if event["kind"] in ("utterance", "barge_in", "loss", "turn_stop", "held", "released", "hangup"):
-            print(f"{event['at']:>8} {event['kind']}", flush=True)
-
-    def end(self) -> None:
-        pass
-
-    def summary(self, scores: tuple[PassScore, PassScore], outputs: list[tuple[Path, str]]) -> None:
-        print()
-        for row in summary_rows(*scores):
-            print(f"{row.label:<46} {row.stock:>12} {row.plugin:>12}")
-        for path, _ in outputs:
-            print(f"written: {path}")
-
-
 def _conclude(
     scenario: Scenario,
     passes: list[PassResult],
@@ -201,7 +193,7 @@ def _conclude(
     fast: bool,
     json_path: Path | None,
     report_path: Path | None,
-    screen: _Screen,
+    timeline: Timeline,
 ) -> None:
     stock, voicectx = (p.events for p in passes)
     transport = "in-process" if fast else "webrtc"
@@ -214,7 +206,9 @@ def _conclude(
         page = render_report(scenario, stock=stock, voicectx=voicectx, transport=transport)
         outputs.append((report_path, page))
     write_whole(outputs)
-    screen.summary(scores, outputs)
+    timeline.summary(*scores)
+    for path, _ in outputs:
+        timeline.note(f"written: {path}")
 
 
 def write_whole(outputs: list[tuple[Path, str]]) -> None:
