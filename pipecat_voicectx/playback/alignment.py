@@ -125,7 +125,7 @@ def text_ends(
     ends: list[int | None] = [None] * len(weights)
     total_voiced = sum(end - start for start, end in voicing.runs)
     known_pace = pace
-    if closed and weights:
+    if closed and sum(weights) > 0:
         known_pace = total_voiced / voicing.rate_hz / sum(weights)
     candidates = [end for _, end in (voicing.runs if closed else voicing.runs[:-1])]
     position = 0

@@ -206,12 +206,15 @@ class TurnSettler:
         stopped = [
             entry for entry in concerned if not entry.unstoppable and self._is_cut(entry, playhead, onset)
         ]
-        fresh = [entry for entry in stopped if entry in self.uncommitted()]
+        # The message being made ends here, so what was heard whole but not committed yet goes in too.
+        fresh = [entry for entry in self.uncommitted() if entry in concerned]
         for message in self._messages:
             if message.cut_secs is None and any(_holds(message, entry) for entry in stopped):
                 message.cut_secs, message.cut_at_secs = onset, now_secs
                 events += self._refresh(message, playhead)
-        if fresh:
+        if fresh and not any(entry in stopped for entry in fresh):
+            events += self._commit_whole(fresh, last={})
+        elif fresh:
             events += self._commit_cut(fresh, playhead, onset, now_secs)
         for entry in stopped:
             self.ledger.apply(entry, TurnEvent.REVOKED)

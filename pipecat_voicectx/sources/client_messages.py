@@ -179,7 +179,7 @@ class MessageBudget:
 
 
 def rtp_to_track_samples(timestamp: int, *, origin: int, rate_hz: int) -> float:
-    """Track position of an RTP timestamp; negative before the track began.
+    """Track position of an RTP timestamp; negative before the track began. Unambiguous for the first 12 hours.
 
     Args:
         timestamp: From the client, 48 kHz, mod 2^32.

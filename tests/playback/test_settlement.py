@@ -394,8 +394,19 @@ def test_a_message_stays_as_it_is_once_a_turn_of_it_has_left_the_ledger() -> Non
     call = Call()
     call.turn("one two", at=1.0)
     call.turn("three four", at=2.0)
-    call.settler.cut(2.9, CutReason.INTERRUPTION)
+    assert commits(call.settler.cut(2.9, CutReason.INTERRUPTION)) == ["one two three"]
     for _ in range(call.ledger.config.max_turns - 1):
         call.ledger.open_turn(3.0)
     call.ack(2.9, 2.1)
     assert amendments(call.settler.update(3.0)) == []
+
+
+def test_an_answer_heard_whole_whose_end_got_lost_is_committed_by_the_next_interruption() -> None:
+    call = Call()
+    call.turn("one two", at=1.0)
+    call.settler.update(2.5)
+    events = call.settler.cut(4.0, CutReason.INTERRUPTION)
+    assert [(event.text, event.interrupted) for event in events if isinstance(event, CommitText)] == [
+        ("one two", False)
+    ]
+    assert settled(events) == []
