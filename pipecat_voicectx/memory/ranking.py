@@ -137,24 +137,30 @@ def rank_pages(
     scores[:-1] += 0.5 * weights.neighbours * base[1:]
     if len(named) == 1:
         scores += weights.speaker * index.speaker_mask(named)
-    scores *= index.has_text()
+    has_text = index.has_text()
+    scores *= has_text
 
-    pairs = scores.reshape(-1, ROWS_PER_PAGE)
-    page_scores = pairs.max(axis=1) + weights.other_turn * pairs.min(axis=1)
+    first, second = scores[0::ROWS_PER_PAGE], scores[1::ROWS_PER_PAGE]
+    page_scores = np.maximum(first, second) + weights.other_turn * np.minimum(first, second)
     for boosted, boost in (boosts or {}).items():
         place = index.position_of(boosted)
         if place is not None:
             page_scores[place] += boost
-    wanted = min(len(page_scores), limit + len(exclude) + _gaps(index))
+    page_scores[(has_text[0::ROWS_PER_PAGE] + has_text[1::ROWS_PER_PAGE]) == 0] = -np.inf
+    wanted = min(len(page_scores), limit + len(exclude))
     best = np.argpartition(-page_scores, wanted - 1)[:wanted]
     best = best[np.argsort(-page_scores[best], kind="stable")]
-    evidence = [values.reshape(-1, ROWS_PER_PAGE).max(axis=1) for values in (cosines, turn_bm25, window_bm25)]
     ranked: list[RankedPage] = []
     for position in best:
         key = index.key_at(int(position))
-        if key is None or key in exclude:
+        if key is None or page_scores[position] == -np.inf:
+            break
+        if key in exclude:
             continue
-        cosine, turn, window = (float(values[position]) for values in evidence)
+        row = int(position) * ROWS_PER_PAGE
+        cosine, turn, window = (
+            max(float(values[row]), float(values[row + 1])) for values in (cosines, turn_bm25, window_bm25)
+        )
         ranked.append(RankedPage(key, float(page_scores[position]), cosine, turn, window))
         if len(ranked) == limit:
             break
@@ -164,7 +170,3 @@ def rank_pages(
 def _over_best(scores: FloatArray) -> FloatArray:
     best = float(scores.max())
     return scores / np.float32(best) if best > 0 else scores
-
-
-def _gaps(index: PageIndex) -> int:
-    return index.rows // ROWS_PER_PAGE - len(index)

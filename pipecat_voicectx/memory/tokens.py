@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 __all__ = ["stem", "tokenize"]
 
@@ -32,6 +33,8 @@ _MARK_RANGES = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u096
 
 _UNSPACED = re.compile(f"[{_UNSPACED_RANGES}]+")
 _WORD = re.compile(f"[{_UNSPACED_RANGES}]+|(?:(?![{_UNSPACED_RANGES}])(?:[^\\W_]|[{_MARK_RANGES}]))+")
+_ASCII_WORD = re.compile("[a-z0-9]+")
+_MAX_ASCII_WORDS = 4 * _MAX_TOKENS
 _POSSESSIVE = re.compile(r"['’]s\b")
 
 # English function words, and what is left of contractions once the apostrophe is gone.
@@ -44,6 +47,7 @@ _STOP_WORD_LIST = (
 STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
 
 
+@lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
     """One English word without its most common endings. Measured: +1 point of recall@5 on LoCoMo's first half."""
     if len(word) <= 3 or not word.isascii() or not word.isalpha():
@@ -67,6 +71,10 @@ def _undouble(word: str) -> str:
 
 def tokenize(text: str) -> list[str]:
     """The searchable tokens of `text`, in order, repetitions kept; at most 4,000."""
+    if text.isascii():
+        lowered = _POSSESSIVE.sub("", text.lower()) if "'" in text else text.lower()
+        words = _ASCII_WORD.findall(lowered)
+        return [stem(word) for word in words[:_MAX_ASCII_WORDS] if word not in STOP_WORDS][:_MAX_TOKENS]
     folded = _POSSESSIVE.sub("", unicodedata.normalize("NFKC", text).casefold())
     tokens: list[str] = []
     for match in _WORD.finditer(folded):

@@ -25,15 +25,12 @@ from typing import Any
 from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
 from pipecat.frames.frames import (
     Frame,
-    InterimTranscriptionFrame,
     LLMContextFrame,
     LLMContextUserTurnFrame,
     StartFrame,
-    TranscriptionFrame,
 )
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor, FrameProcessorSetup
-from pipecat.services.stt_service import STTService
 
 from pipecat_voicectx.errors import UsageError, VoiceContextError
 from pipecat_voicectx.memory.exchanges import ExchangeTracker
@@ -42,7 +39,7 @@ from pipecat_voicectx.memory.ranking import RankingWeights
 from pipecat_voicectx.memory.resume import RESUME_PAGES, resume_note, wants_resume
 from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.processors.frames import HeardTurnFrame, NetworkStateFrame, SpeakingRateFrame
-from pipecat_voicectx.projection.block import RECALLED_TAG, is_our_block
+from pipecat_voicectx.processors.transcript_tap import TranscriptTap
 from pipecat_voicectx.projection.costs import estimate_tokens
 from pipecat_voicectx.projection.follower import ContextFollower
 from pipecat_voicectx.projection.projector import Fidelity
@@ -139,12 +136,10 @@ class MemoryProjector(FrameProcessor):
         self._block_for: tuple[str | None, str] | None = None
         self._rate_wpm: float | None = None
         self._band: str | None = None
-        self._finals: list[str] = []
         self._user_turns = 0
         self._tools_cost: tuple[object, int] = (None, 0)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._stt = stt
-        self._tapped = False
+        self._tap = TranscriptTap(stt=stt, on_text=self._prepare_query)
         self._cleaned = False
         self.errors = 0
         """Projections and writes that failed; each was pushed as an error."""
@@ -180,7 +175,7 @@ class MemoryProjector(FrameProcessor):
         await self.push_frame(frame, direction)
         match frame:
             case StartFrame():
-                self._tap_stt()
+                self._tap.attach(self)
             case LLMContextUserTurnFrame() if direction is FrameDirection.DOWNSTREAM:
                 await self._guarded(self._on_user_turn)
             case HeardTurnFrame():
@@ -196,7 +191,7 @@ class MemoryProjector(FrameProcessor):
         """Finishes the last exchange and drains writes for at most 3 s. Idempotent."""
         if not self._cleaned:
             self._cleaned = True
-            self._untap_stt()
+            self._tap.detach()
             await self._guarded(self._on_end)
             if self._tasks:
                 await asyncio.wait(list(self._tasks), timeout=DRAIN_SECS)
@@ -216,7 +211,7 @@ class MemoryProjector(FrameProcessor):
         self._context = context
         self._observe()
         self._project(context, started_secs=started_secs, provisional=False)
-        self._finals.clear()
+        self._tap.clear()
 
     def _on_user_turn(self) -> None:
         """A user turn was written to the context, perhaps without a context frame (a confirmed speculation)."""
@@ -399,33 +394,6 @@ class MemoryProjector(FrameProcessor):
         if prepare is not None:
             self._spawn(prepare(), "embed")
 
-    # -- plumbing
-
-    def _tap_stt(self) -> None:
-        """Listens to the speech-to-text service: the user aggregator consumes transcripts before they come here."""
-        stt, before = self._stt, self.previous
-        while stt is None and before is not None:
-            stt = before if isinstance(before, STTService) else None
-            before = before.previous
-        if stt is not None and not self._tapped:
-            self._stt, self._tapped = stt, True
-            stt.add_event_handler("on_before_push_frame", self._on_stt_frame)
-
-    def _untap_stt(self) -> None:
-        if self._stt is not None and self._tapped:
-            self._tapped = False
-            self._stt.remove_event_handler("on_before_push_frame", self._on_stt_frame)
-
-    async def _on_stt_frame(self, _stt: FrameProcessor, frame: Frame) -> None:
-        match frame:
-            case TranscriptionFrame():
-                self._finals.append(frame.text)
-                self._prepare_query(" ".join(self._finals))
-            case InterimTranscriptionFrame():
-                self._prepare_query(" ".join([*self._finals, frame.text]))
-            case _:
-                pass
-
     def _spawn(self, coroutine: Coroutine[Any, Any, None], purpose: str) -> None:
         task = self.create_task(coroutine, purpose)
         self._tasks.add(task)
@@ -444,8 +412,3 @@ class MemoryProjector(FrameProcessor):
     async def _fail(self, what: str, error: Exception) -> None:
         self.errors += 1
         await self.push_error(f"{self}: {what}: {error}", exception=error)
-
-
-def is_recalled_block(message: object) -> bool:
-    """Whether a context message is the recalled block, for tests and observers."""
-    return is_our_block(message, tag=RECALLED_TAG)

@@ -5,13 +5,20 @@ run on the store's one thread: the embedded database does not survive a write be
 
 A collection is named by embedder and dimension, so vectors of two models never mix. A stamp beside it records embedder,
 dimension and schema; a store whose stamp differs is refused.
+
+A point holds the page as one JSON string beside the fields it is filtered by, the mean of its two turns' vectors as the
+point's own vector (what a server searches), and the two vectors themselves as half-precision bytes in base64. That form
+loads 10,000 pages several times faster from the embedded database than nested payloads and named vectors do (measured),
+and half precision moves no cosine by more than 0.001.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,9 +39,9 @@ __all__ = ["EmbedderStamp", "QdrantPages", "StoredPage", "collection_name"]
 
 _META = "voicectx_meta"
 _META_POINT = "00000000-0000-4000-8000-0000000ec0de"
-_SIDES = ("user", "bot")
-# Chosen: one page of a scroll; 512 pages with two vectors of 384 are 1.6 MB.
-_SCROLL = 512
+# Chosen: one answer of a server's scroll, some 5 MB. The embedded database sorts all its ids for each, so it gets one.
+_SCROLL = 1_000
+_SCROLL_EMBEDDED = 10_000_000
 # Chosen: a server on the same network answers in milliseconds; nothing on the response path waits for this.
 _SERVER_TIMEOUT_SECS = 5
 
@@ -71,6 +78,7 @@ class QdrantPages:
         self._stamp = stamp
         self._collection = collection_name(stamp)
         self._client = self._connect(path, url, api_key)
+        self._scroll_size = _SCROLL if path is None else _SCROLL_EMBEDDED
         self.refused_owner = 0
         """Hits dropped because their owner was not the one asked for."""
         self.unreadable = 0
@@ -87,19 +95,16 @@ class QdrantPages:
         Raises:
             UnavailableError: The database does not answer, or the disk is full.
         """
-        vectors = {
-            side: vector.tolist()
-            for side, vector in zip(_SIDES, stored.vectors, strict=True)
-            if vector is not None
-        }
-        point = models.PointStruct(id=stored.page.id, vector=vectors, payload=stored.page.to_json())
+        point = models.PointStruct(
+            id=stored.page.id, vector=_mean(stored.vectors, self._stamp.dimension), payload=_payload(stored)
+        )
         self._call("upsert", lambda: self._client.upsert(self._collection, [point], wait=True))
 
     def get(self, owner: Owner, page_id: str) -> VoicePage | None:
         """One page, if it is the owner's."""
         records = self._call("retrieve", lambda: self._client.retrieve(self._collection, [page_id]))
-        pages = [page for record in records if (page := self._page(owner, record.payload)) is not None]
-        return pages[0] if pages else None
+        found = [stored for record in records if (stored := self._stored(owner, record.payload)) is not None]
+        return found[0].page if found else None
 
     def load(self, owner: Owner, *, limit: int) -> list[StoredPage]:
         """All pages of an owner, oldest first; the newest `limit` when there are more."""
@@ -108,24 +113,15 @@ class QdrantPages:
         return pages[-limit:]
 
     def search(self, owner: Owner, vector: FloatArray, *, limit: int) -> list[tuple[VoicePage, float]]:
-        """The owner's pages nearest to a vector, best turn per page, best first. For users too large to preload."""
-        best: dict[str, tuple[VoicePage, float]] = {}
-        for side in _SIDES:
-            response = self._call(
-                "query_points",
-                lambda side=side: self._client.query_points(
-                    self._collection,
-                    query=vector.tolist(),
-                    using=side,
-                    query_filter=_filter(owner),
-                    limit=limit,
-                ),
-            )
-            for point in response.points:
-                page = self._page(owner, point.payload)
-                if page is not None and point.score > best.get(page.id, (page, -2.0))[1]:
-                    best[page.id] = (page, float(point.score))
-        return sorted(best.values(), key=lambda hit: -hit[1])[:limit]
+        """The owner's pages nearest to a vector, best first. For users too large to preload."""
+        response = self._call(
+            "query_points",
+            lambda: self._client.query_points(
+                self._collection, query=vector.tolist(), query_filter=_filter(owner), limit=limit
+            ),
+        )
+        hits = ((self._stored(owner, point.payload), float(point.score)) for point in response.points)
+        return [(stored.page, score) for stored, score in hits if stored is not None]
 
     def count(self, owner: Owner) -> int:
         """How many pages the owner has."""
@@ -231,13 +227,11 @@ class QdrantPages:
         params = models.VectorParams(size=self._stamp.dimension, distance=models.Distance.COSINE)
         self._call(
             "create_collection",
-            lambda: self._client.create_collection(
-                self._collection, vectors_config=dict.fromkeys(_SIDES, params)
-            ),
+            lambda: self._client.create_collection(self._collection, vectors_config=params),
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the embedded database says that it ignores indexes
-            for key in ("owner.user_id", "owner.agent_id", "session_id"):
+            for key in ("user_id", "agent_id", "session_id"):
                 self._call(
                     "create_payload_index",
                     lambda key=key: self._client.create_payload_index(
@@ -262,28 +256,27 @@ class QdrantPages:
                 lambda offset=offset: self._client.scroll(
                     self._collection,
                     scroll_filter=_filter(owner) if owner is not None else None,
-                    limit=_SCROLL,
+                    limit=self._scroll_size,
                     offset=offset,
-                    with_vectors=True,
                 ),
             )
             for record in records:
-                page = self._page(owner, record.payload)
-                yield None if page is None else StoredPage(page, _vectors(record.vector))
+                yield self._stored(owner, record.payload)
             if offset is None:
                 return
 
-    def _page(self, owner: Owner | None, payload: Any) -> VoicePage | None:
+    def _stored(self, owner: Owner | None, payload: Any) -> StoredPage | None:
         """The page of a hit, after a second look at whose it is."""
         try:
-            page = VoicePage.from_json(payload or {})
-        except BadInputError:
+            page = VoicePage.from_json(json.loads(payload["page"]))
+            vectors = _unpacked(payload["vectors"])
+        except (BadInputError, KeyError, TypeError, ValueError):
             self.unreadable += 1
             return None
         if owner is not None and page.owner != owner:
             self.refused_owner += 1
             return None
-        return page
+        return StoredPage(page, vectors)
 
     def _call(self, what: str, function: Any) -> Any:
         try:
@@ -297,13 +290,40 @@ class QdrantPages:
 def _filter(owner: Owner) -> models.Filter:
     return models.Filter(
         must=[
-            models.FieldCondition(key="owner.user_id", match=models.MatchValue(value=owner.user_id)),
-            models.FieldCondition(key="owner.agent_id", match=models.MatchValue(value=owner.agent_id)),
+            models.FieldCondition(key="user_id", match=models.MatchValue(value=owner.user_id)),
+            models.FieldCondition(key="agent_id", match=models.MatchValue(value=owner.agent_id)),
         ]
     )
 
 
-def _vectors(raw: Any) -> tuple[FloatArray | None, FloatArray | None]:
-    named: dict[str, Sequence[float]] = raw if isinstance(raw, dict) else {}
-    user, bot = (np.asarray(named[side], np.float32) if side in named else None for side in _SIDES)
+def _payload(stored: StoredPage) -> dict[str, str]:
+    return {
+        "user_id": stored.page.owner.user_id,
+        "agent_id": stored.page.owner.agent_id,
+        "session_id": stored.page.session_id,
+        "page": json.dumps(stored.page.to_json(), ensure_ascii=False),
+        "vectors": _packed(stored.vectors),
+    }
+
+
+def _packed(vectors: tuple[FloatArray | None, FloatArray | None]) -> str:
+    """Both vectors as text, `.` between them; nothing in place of a missing one."""
+    return ".".join(
+        "" if vector is None else base64.b64encode(vector.astype(np.float16).tobytes()).decode()
+        for vector in vectors
+    )
+
+
+def _unpacked(text: str) -> tuple[FloatArray | None, FloatArray | None]:
+    user, bot = (
+        np.frombuffer(base64.b64decode(part), np.float16).astype(np.float32) if part else None
+        for part in text.split(".")
+    )
     return user, bot
+
+
+def _mean(vectors: tuple[FloatArray | None, FloatArray | None], dimension: int) -> list[float]:
+    """One vector for the page; all zeros, which nothing is similar to, when it could not be embedded."""
+    known = [vector for vector in vectors if vector is not None]
+    mean = np.mean(known, axis=0) if known else np.zeros(dimension, np.float32)
+    return [float(value) for value in mean]

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipecat.frames.frames import EndFrame, Frame, LLMContextFrame, StartFrame, TranscriptionFrame
+import pytest
+from pipecat.frames.frames import (
+    CancelFrame,
+    EndFrame,
+    Frame,
+    LLMContextFrame,
+    LLMContextUserTurnFrame,
+    StartFrame,
+    TranscriptionFrame,
+)
 from pipecat.pipeline.pipeline import Pipeline
 from pipecat.pipeline.worker import PipelineWorker
 from pipecat.processors.aggregators.llm_context import LLMContext, LLMSpecificMessage
@@ -16,13 +25,16 @@ from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.services.openai.llm import OpenAILLMService
 from pipecat.workers.runner import WorkerRunner
 
-from pipecat_voicectx.memory.pages import BotTextSource, Owner, VoicePage
+from pipecat_voicectx.memory.pages import BotTextSource, Owner, PageStates, VoicePage
 from pipecat_voicectx.playback.heard import BoundaryEvidence, HeardTurn
-from pipecat_voicectx.processors.frames import HeardTurnFrame
+from pipecat_voicectx.processors.frames import HeardTurnFrame, NetworkStateFrame, SpeakingRateFrame
 from pipecat_voicectx.processors.memory_projector import MemoryProjector, MemoryProjectorConfig, Recall
 from pipecat_voicectx.projection.report import ProjectionReport
+from pipecat_voicectx.states.network import LinkBand, NetworkState
+from pipecat_voicectx.states.speaking_rate import SpeakingRateState
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
 from pipecat_voicectx.stores.page_memory import PageStoreConfig
+from pipecat_voicectx.stores.page_store import open_page_store
 from pipecat_voicectx.testing.openai_server import ChatRequest, OpenAIServer, Reply
 from pipecat_voicectx.testing.virtual_time import run
 
@@ -125,6 +137,7 @@ def in_call(
     owner: Owner = ANN,
     context: LLMContext | None = None,
     answers: Sequence[str] = (),
+    last_frame: type[Frame] = EndFrame,
 ) -> Call:
     """Runs a script against a fresh pipeline on virtual time and ends the call properly."""
 
@@ -150,7 +163,7 @@ def in_call(
             await until(lambda: any(isinstance(frame, StartFrame) for frame in collector.frames))
             await asyncio.sleep(0.2)
             await script(call)
-            await worker.queue_frame(EndFrame())
+            await worker.queue_frame(last_frame())
             await asyncio.wait_for(running, 30)
             return call
 
@@ -431,3 +444,42 @@ def test_transcripts_seen_at_the_speech_to_text_make_the_ranking_use_meaning() -
         return recalls
 
     assert [recall.by_meaning for recall in run(main())] == [True]
+
+
+@pytest.mark.parametrize("last_frame", [EndFrame, CancelFrame])
+def test_hanging_up_writes_the_last_exchange(tmp_path: Path, last_frame: type[Frame]) -> None:
+    async def script(call: Call) -> None:
+        await call.user("My room is seven.", "Noted.")
+
+    in_call(script, store=tmp_path / "m", last_frame=last_frame)
+    store = open_page_store(tmp_path / "m", embedder=LexicalEmbedder())
+    (stored,) = store.load(ANN)
+    store.close()
+    assert (stored.page.user_text, stored.page.bot_text) == ("My room is seven.", "Noted.")
+
+
+def test_states_at_the_time_are_on_the_page(tmp_path: Path) -> None:
+    async def script(call: Call) -> None:
+        await call.worker.queue_frame(SpeakingRateFrame(state=SpeakingRateState(rate=180.0)))
+        await call.worker.queue_frame(NetworkStateFrame(state=NetworkState(band=LinkBand.POOR)))
+        await asyncio.sleep(0.1)
+        await call.user("Hello.", "Hi.")
+
+    call = in_call(script, store=tmp_path / "m")
+    assert call.written[-1].states == PageStates(speaking_rate_wpm=180.0, network_band="poor")
+
+
+def test_a_confirmed_speculation_that_never_came_as_a_frame_is_remembered(tmp_path: Path) -> None:
+    async def script(call: Call) -> None:
+        await call.user("Hello.", "Hi.", heard="Hi.")
+        call.context.add_message({"role": "user", "content": "My gate is nine."})
+        await call.worker.queue_frame(LLMContextUserTurnFrame(text="My gate is nine.", timestamp="t"))
+        await asyncio.sleep(0.1)
+        await call.hear("Noted.")
+
+    call = in_call(script, store=tmp_path / "m")
+    last = {page.id: page for page in call.written}
+    assert [(p.user_text, p.bot_text) for p in sorted(last.values(), key=lambda p: p.index)] == [
+        ("Hello.", "Hi."),
+        ("My gate is nine.", "Noted."),
+    ]

@@ -92,8 +92,8 @@ def test_a_hit_of_another_owner_is_dropped_and_counted(store: PageStore) -> None
     write(store, page(0, owner=BEN))
 
     def lie(database: object) -> object:
-        payload = page(0, owner=BEN).to_json()
-        return database._page(ANN, payload)  # type: ignore[attr-defined]
+        payload = {"page": json.dumps(page(0, owner=BEN).to_json()), "vectors": "."}
+        return database._stored(ANN, payload)  # type: ignore[attr-defined]
 
     assert store.submit(lie).result(10) is None  # type: ignore[arg-type]
     assert store.stats().refused_owner == 1

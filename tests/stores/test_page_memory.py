@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pipecat_voicectx.errors import EmbedderMismatchError, UnavailableError
+from pipecat_voicectx.memory.index import FloatArray
+from pipecat_voicectx.stores.embedders import Embedder, LexicalEmbedder
+from pipecat_voicectx.stores.page_memory import PageMemory, PageStoreConfig, new_session_id
+from pipecat_voicectx.testing.virtual_time import run
+from tests.memory.builders import ANN, page
+
+
+class CountingEmbedder(LexicalEmbedder):
+    """Remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> list[FloatArray]:
+        self.asked += texts
+        return super().embed(texts)
+
+
+class BrokenEmbedder(LexicalEmbedder):
+    def embed(self, texts: Sequence[str]) -> list[FloatArray]:
+        raise UnavailableError("model gone")
+
+
+class OtherEmbedder(LexicalEmbedder):
+    @property
+    def name(self) -> str:
+        return "other"
+
+
+def memory(
+    folder: Path | None = None, *, embedder: Embedder | None = None, session: str = "s1"
+) -> PageMemory:
+    store = PageStoreConfig(path=folder) if folder is not None else None
+    return PageMemory(owner=ANN, session_id=session, embedder=embedder or LexicalEmbedder(), store=store)
+
+
+def test_a_page_is_found_before_it_is_written_and_there_after_a_restart(tmp_path: Path) -> None:
+    async def first() -> None:
+        mine = memory(tmp_path / "m")
+        await mine.open()
+        write = mine.add(page(0, "I have a dog", "Nice"))
+        assert [hit.key for hit in mine.rank("dogs")] == [page(0).id]
+        assert await write()
+        await mine.close()
+
+    async def second() -> None:
+        mine = memory(tmp_path / "m", session="s2")
+        assert not mine.status().loaded
+        await mine.open()
+        assert mine.status().loaded
+        assert mine.status().persistent
+        assert mine.previous_session is not None
+        assert mine.previous_session.pages == (page(0, "I have a dog", "Nice"),)
+        assert [hit.key for hit in mine.rank("dogs")] == [page(0).id]
+        await mine.close()
+        await mine.close()
+
+    run(first())
+    run(second())
+
+
+def test_pages_added_before_the_store_is_open_are_written_once_it_is(tmp_path: Path) -> None:
+    async def main() -> list[str]:
+        mine = memory(tmp_path / "m")
+        writing = asyncio.ensure_future(mine.add(page(0))())
+        await asyncio.sleep(0)
+        await mine.open()
+        assert await writing
+        await mine.close()
+        again = memory(tmp_path / "m", session="s2")
+        await again.open()
+        ids = list(again.pages)
+        await again.close()
+        return ids
+
+    assert run(main()) == [page(0).id]
+
+
+def test_partial_words_are_embedded_and_the_latest_wins() -> None:
+    async def main() -> tuple[list[str], list[bool]]:
+        embedder = CountingEmbedder()
+        mine = memory(embedder=embedder)
+        first = mine.prepare_query("Which hotel")
+        assert first is not None
+        assert mine.prepare_query("Which hotel takes") is None
+        assert mine.prepare_query("Which hotel takes dogs") is None
+        await first()
+        found = [
+            mine.has_embedding_for(t)
+            for t in ("Which hotel takes dogs", "hotel takes dogs and cats", "What time is it")
+        ]
+        await mine.close()
+        return embedder.asked, found
+
+    asked, found = run(main())
+    assert asked == ["Which hotel takes dogs"]
+    assert found == [True, True, False]
+
+
+def test_the_same_words_are_not_embedded_twice_and_blanks_not_at_all() -> None:
+    async def main() -> list[str]:
+        embedder = CountingEmbedder()
+        mine = memory(embedder=embedder)
+        for _ in range(2):
+            embed = mine.prepare_query("Which hotel")
+            assert embed is not None
+            await embed()
+        assert mine.prepare_query("  ") is None
+        await mine.close()
+        return embedder.asked
+
+    assert run(main()) == ["Which hotel"]
+
+
+def test_without_a_model_memory_searches_by_words() -> None:
+    async def main() -> None:
+        mine = memory(embedder=BrokenEmbedder())
+        assert await mine.add(page(0, "I have a dog"))() is False
+        embed = mine.prepare_query("dog")
+        assert embed is not None
+        await embed()
+        assert not mine.has_embedding_for("dog")
+        assert [hit.key for hit in mine.rank("dog")] == [page(0).id]
+        await mine.close()
+
+    run(main())
+
+
+def test_a_store_of_another_embedder_is_an_error_and_the_session_goes_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        mine = memory(tmp_path / "m")
+        await mine.open()
+        await mine.close()
+        other = memory(tmp_path / "m", embedder=OtherEmbedder())
+        writing = asyncio.ensure_future(other.add(page(0, "I have a dog"))())
+        with pytest.raises(EmbedderMismatchError):
+            await other.open()
+        assert await writing is False
+        assert not other.status().persistent
+        assert other.rank("dog")
+        await other.close()
+
+    run(main())
+
+
+def test_a_vector_that_arrives_after_its_text_changed_is_not_used() -> None:
+    async def main() -> None:
+        mine = memory()
+        stale = mine.add(page(0, "I have a dog", "Nice"))
+        mine.add(page(0, "I have a boat", "Nice"))
+        await stale()
+        embed = mine.prepare_query("dog")
+        assert embed is not None
+        await embed()
+        assert max(hit.cosine for hit in mine.rank("dog")) < 0.5
+        await mine.close()
+
+    run(main())
+
+
+def test_two_sessions_of_one_user_share_the_store(tmp_path: Path) -> None:
+    async def main() -> int:
+        one, two = memory(tmp_path / "m", session="a"), memory(tmp_path / "m", session="b")
+        await asyncio.gather(one.open(), two.open())
+        await one.add(page(0, session="a"))()
+        await one.close()
+        await two.add(page(0, session="b"))()
+        await two.close()
+        three = memory(tmp_path / "m", session="c")
+        await three.open()
+        count = len(three.pages)
+        await three.close()
+        return count
+
+    assert run(main()) == 2
+
+
+def test_session_ids_differ_and_begin_with_the_time() -> None:
+    ids = {new_session_id() for _ in range(50)}
+    assert len(ids) > 1
+    assert all(len(session) == 25 and session[8] == "T" for session in ids)
+
+
+def test_the_newest_pages_come_first_and_the_window_is_left_out() -> None:
+    async def main() -> list[int]:
+        mine = memory()
+        for n in range(4):
+            await mine.add(page(n))()
+        await mine.close()
+        return [p.index for p in mine.latest(2, exclude={page(3).id})]
+
+    assert run(main()) == [2, 1]
