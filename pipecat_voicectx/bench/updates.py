@@ -1,8 +1,8 @@
 """How well facts follow what callers say: corrections, contradictions, negations, retractions.
 
-Two hundred facts in spoken style, in calls of a few turns each, written for this bench. Half of the calls were used while
-the rules were made (tuning); the other half was not looked at until they were done (held out). Both are by the
-same author, so other people's phrasings will be worse than either. `verbatim` keeps every turn as it was said, which
+Two hundred facts in spoken style, in calls of a few turns each, written for this bench. Half of the calls were used
+while the rules were made (tuning); of the other half only the figures were looked at (held out). Both are by the same
+author, so other people's phrasings will do worse than either. `verbatim` keeps every turn as it was said, which
 is what a memory without reconciliation does.
 
 A fact line is met when a current fact holds one of its words for what it is about and all of its words for the value,

@@ -22,7 +22,9 @@ _SOUNDS = re.compile(
     re.IGNORECASE,
 )
 # Phrases that say nothing where they stand: between pauses, or at either end of the utterance.
-_ASIDE = r"(?:you know(?: what)?|i mean|kind of|sort of|like|basically|literally|right|well|so|okay|ok|oh|yeah|anyway)"
+_ASIDE = (
+    r"(?:you know(?: what)?|kind of|sort of|like|basically|literally|right|well|so|okay|ok|oh|yeah|anyway)"
+)
 _ASIDE_BETWEEN_COMMAS = re.compile(
     r"(?<=,)\s*(?:you know|i mean|like|basically|literally|well),", re.IGNORECASE
 )

@@ -78,7 +78,7 @@ def reconcile(
     for change in changes:
         match change:
             case Assertion():
-                plan.assert_(change)
+                plan.say(change)
             case Ending():
                 plan.end(change)
             case Retraction():
@@ -123,7 +123,7 @@ class _Plan:
     def _current(self) -> list[Fact]:
         return [fact for fact in self._facts.values() if fact.current]
 
-    def assert_(self, said: Assertion) -> None:
+    def say(self, said: Assertion) -> None:
         """Adds, confirms or supersedes."""
         if not said.value and not said.statement:
             return
@@ -215,6 +215,14 @@ class _Plan:
         )
 
 
+def _about(words: frozenset[str], text: str, about: frozenset[str], value: frozenset[str]) -> bool:
+    """Whether what is over names this fact: all its words are there, or the fact's value is within them."""
+    if words <= about or (value and value <= words):
+        return True
+    first = next((word for word in text.casefold().split() if word in words), "")
+    return len(words) > 1 and first in about  # "my gym membership" ends "a member of a gym"
+
+
 def _same(fact: Fact, said: Assertion) -> bool:
     return (
         fact.subject == said.subject
@@ -235,6 +243,12 @@ def _displaced(fact: Fact, said: Assertion) -> bool:
     if said.replaces is not None and fact.attribute == said.attribute:
         return fact.value.casefold() == said.replaces.casefold() or said.cardinality is Cardinality.ONE
     if fact.polarity is not said.polarity:
+        if (
+            said.cardinality is Cardinality.ONE
+            and said.polarity is Polarity.AFFIRMED
+            and fact.attribute == said.attribute
+        ):
+            return True
         return _related(fact.attribute, said.attribute) and _overlap(fact.value, said.value)
     if fact.attribute != said.attribute:
         return False

@@ -1,0 +1,195 @@
+"""How speakers put right and take back: "no sorry, anna", "make it five", "they moved it to friday", "forget that".
+
+The patterns, and how a new value is put into an old one. What a correction refers to is the business of
+`extraction`, which knows what was said before.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from pipecat_voicectx.memory.spoken_english import value_class
+from pipecat_voicectx.memory.subjects import trimmed
+
+__all__ = [
+    "Marker",
+    "MarkerStrength",
+    "correction_marker",
+    "moved_to",
+    "new_value",
+    "retraction_topic",
+    "spelled_name",
+    "spliced",
+    "split_at_markers",
+    "trailing_correction",
+    "x_not_y",
+]
+
+_WRONG = (
+    r"that is (?:wrong|not right|not true|incorrect|not correct|a mistake|old|last year|outdated)|"
+    r"that is (?:my|the) old one|you got (?:that|it) wrong|that was (?:wrong|a mistake|last year)|"
+    r"[\w ]{1,30} (?:was|is) wrong|my mistake|my bad|correction|scratch that|let me correct that|that is not what i said"
+)
+_STRONG = (
+    r"no|nope|nah|sorry|wait|hang on|hold on|oops|i mean|i meant to say|i meant|i should say|rather|"
+    r"or rather|apologies|not quite|i changed my mind|on second thoughts?"
+)
+_MARKER = rf"(?:{_WRONG}|{_STRONG}|actually|oh|well)"
+_CORRECTION = re.compile(
+    rf"^(?:(?:and|but|uh|um|so)\s+)?(?P<m>(?:{_MARKER}\b[\s,]*)+)(?P<rest>.*)$", re.IGNORECASE
+)
+_IS_WRONG = re.compile(rf"\b(?:{_WRONG})\b", re.IGNORECASE)
+_IS_STRONG = re.compile(rf"\b(?:{_STRONG})\b", re.IGNORECASE)
+_FORGETTING = (
+    r"(?:forget|delete|erase|remove|disregard|do not (?:remember|save|store|keep|write)|never mind what)"
+)
+_SPLIT = re.compile(
+    r"\s+(?=(?:oh wait|wait no|no wait|no sorry|sorry|i mean|i meant|make that|scratch that|actually no|no actually|"
+    rf"or rather|no no)\s)|(?<!\byou)\s+(?=(?:please|can you|could you) {_FORGETTING}\b)|(?<=wrong)\s+(?=it is\b)",
+    re.IGNORECASE,
+)
+_NEW_VALUE = re.compile(
+    r"^(?:(?:it|that|this|he|she|they) (?:is|was|will be|should be)(?: actually| now| really)?|"
+    r"(?:can|could) (?:we|you) make (?:it|that)|make (?:it|that)|let us (?:say|make it)|call it|use|take|say|"
+    r"i (?:mean|meant))\s+(?P<v>.+)$",
+    re.IGNORECASE,
+)
+_MAKE_IT = re.compile(
+    r"^(?:(?:can|could) (?:we|you) )?make (?:it|that)\b|^let us (?:say|make it)\b|^use\b", re.IGNORECASE
+)
+_CHANGED = r"(?:moved|changed|pushed|rescheduled|shifted|put|postponed|delayed)"
+_MOVED = re.compile(
+    rf"^(?:(?:they|we|i)(?: have)? {_CHANGED} (?P<a>it|that|the .+?|my .+?|our .+?)(?: back)? to"
+    rf"|(?P<b>it|the .+?|my .+?|our .+?) (?:has been|was|got|is|has) {_CHANGED}(?: back)? to)\s+(?P<v>.+)$",
+    re.IGNORECASE,
+)
+_X_NOT_Y = re.compile(r"^(?P<x>.+?),?\s+(?:and )?not\s+(?P<y>[\w' ]+)$", re.IGNORECASE)
+_NOT_Y = re.compile(r"^(?:it is )?not\s+(?P<y>[\w']+(?: [\w']+)?)\s+(?:but |it is )(?P<x>.+)$", re.IGNORECASE)
+_SPELLED = re.compile(r"^(?:it is )?(?:spelled|spelt|written)\b.*?\b(?P<v>[\w]{3,})$", re.IGNORECASE)
+_TRAILING = re.compile(
+    r"^(?P<v>(?:[\w'-]+ ){0,4}[\w'-]+),? (?:actually|instead|sorry|i mean)$", re.IGNORECASE
+)
+
+_RETRACTION_START = re.compile(
+    r"^(?:(?:can|could|would|will) you |you can |just |please |i (?:want|would like|need) you to )*"
+    r"(?:(?:forget|delete|erase|remove|scratch|strike|ignore|disregard)\b|i take (?:that|it|this) back\b|"
+    r"do not (?:remember|save|store|keep|write)\b|i should not have said\b|never mind (?:what|about|that)\b)",
+    re.IGNORECASE,
+)
+_NOT_A_TOPIC = re.compile(
+    r"^(?:down|back|to \w+|all|previous|any|everything|anything|"
+    r"(?:what|that|anything|everything) (?:i|you)(?: have)?(?: just)? (?:said|told you|know)|"
+    r"about|of|on|that (?:i|my)|my|our|the|i|note|a note|record|stored?)\b\s*",
+    re.IGNORECASE,
+)
+_TOPIC_END = re.compile(
+    r"\s*\b(?:from (?:your|the) \w+(?: \w+)?|in your \w+|please|again|for me|if you can|will you|i said that|okay)$",
+    re.IGNORECASE,
+)
+_LAST = frozenset(
+    {"", "that", "this", "it", "that part", "the last bit", "the last part", "the last thing", "what"}
+)
+# Requests to a machine rather than to its memory.
+_NOT_MEMORY = re.compile(r"\b(?:instructions?|prompts?|rules)\b", re.IGNORECASE)
+
+
+class MarkerStrength(Enum):
+    """How surely a marker announces a correction."""
+
+    WEAK = "weak"
+    """ "actually", "well", "oh": often only chatter."""
+    STRONG = "strong"
+    """ "no", "sorry", "i mean"."""
+    WRONG = "wrong"
+    """It says that something was wrong; the right value may come a turn later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A correction marker at the start of a clause, and what follows it."""
+
+    strength: MarkerStrength
+    rest: str
+
+
+def split_at_markers(clause: str) -> list[str]:
+    """A clause cut where a correction or a request to forget begins in the middle of it."""
+    return [part for part in _SPLIT.split(clause) if part]
+
+
+def correction_marker(clause: str) -> Marker | None:
+    """The marker at the start of a clause; None when there is none."""
+    match = _CORRECTION.match(clause)
+    if match is None:
+        return None
+    marker = match["m"]
+    if _IS_WRONG.search(marker):
+        strength = MarkerStrength.WRONG
+    else:
+        strength = MarkerStrength.STRONG if _IS_STRONG.search(marker) else MarkerStrength.WEAK
+    return Marker(strength, match["rest"].strip(" ,"))
+
+
+def new_value(clause: str, *, unmarked: bool) -> str | None:
+    """The value in "it's the fifth", "make it five"; `unmarked` accepts only those that need no marker before them."""
+    if unmarked and not _MAKE_IT.match(clause):
+        return None
+    match = _NEW_VALUE.match(clause)
+    return match["v"] if match else None
+
+
+def moved_to(clause: str) -> tuple[str, str] | None:
+    """What was moved ("it", "the wedding") and to what: "they changed it to wednesday"."""
+    match = _MOVED.match(clause)
+    return (match["a"] or match["b"], match["v"]) if match else None
+
+
+def spelled_name(clause: str) -> str | None:
+    """The name in "it's spelled with a y smyth"."""
+    match = _SPELLED.match(clause)
+    return match["v"] if match else None
+
+
+def trailing_correction(clause: str) -> str | None:
+    """The value in "four people actually"."""
+    match = _TRAILING.match(clause)
+    return match["v"] if match else None
+
+
+def x_not_y(said: str) -> tuple[str, str] | None:
+    """The right and the wrong value of "june not may" and of "not may but june"."""
+    match = _X_NOT_Y.match(said) or _NOT_Y.match(said)
+    if match is None:
+        return None
+    right = re.sub(r"^(?:it is|it ends in|ends in)\s+", "", trimmed(match["x"]), flags=re.IGNORECASE)
+    return (right, trimmed(match["y"])) if right else None
+
+
+def retraction_topic(clause: str) -> str | None:
+    """What a request to forget is about, "" for what was said last; None when the clause is no such request."""
+    start = _RETRACTION_START.match(clause)
+    if start is None or _NOT_MEMORY.search(clause):
+        return None
+    if re.search(r"\bshould not have said\b|\btake (?:that|it|this) back\b", clause, re.IGNORECASE):
+        return ""
+    topic = clause[start.end() :].strip(" ,.")
+    while (shorter := _NOT_A_TOPIC.sub("", topic)) != topic:
+        topic = shorter
+    while (shorter := _TOPIC_END.sub("", topic)) != topic:
+        topic = shorter
+    return "" if topic.casefold().strip() in _LAST else trimmed(topic)
+
+
+def spliced(old: str, new: str, wrong: str) -> str:
+    """`old` with the part that `new` is about replaced: the wrong words, its date, its number, or all of it."""
+    if wrong:
+        position = old.casefold().rfind(wrong.casefold())
+        if position >= 0:
+            return f"{old[:position]}{new}{old[position + len(wrong) :]}"
+    new_kind, old_kind = value_class(new), value_class(old)
+    if new_kind is None or old_kind is None or new_kind[0] != old_kind[0]:
+        return new
+    (start, end), (new_start, new_end) = old_kind[1], new_kind[1]
+    return f"{old[:start]}{new[new_start:new_end]}{old[end:]}".strip()

@@ -1,0 +1,143 @@
+"""Statements without a subject of the usual form: introductions, ways to be reached, cancellations, short answers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from pipecat_voicectx.memory.facts import (
+    USER,
+    Assertion,
+    Cardinality,
+    Change,
+    Ending,
+    Polarity,
+    content_words,
+)
+from pipecat_voicectx.memory.frames import PARTNERS
+from pipecat_voicectx.memory.subjects import Referents, noun_attribute, person_name, trimmed
+
+__all__ = ["answer", "ended_relation", "set_phrase"]
+
+_CALLED_ME = re.compile(
+    r"^(?:please |just |you can |everybody |everyone |people |my friends |all my friends )*calls? me (?P<v>.+)$",
+    re.IGNORECASE,
+)
+_WHEN = re.compile(r"^(?:in|at|on|after|before|tomorrow|tonight)\b", re.IGNORECASE)
+_NOT_A_WAY = re.compile(r"^(?:back|when|if|later|again|an? )", re.IGNORECASE)
+_SPEAKING = re.compile(
+    r"^(?:this is (?P<a>[\w' -]+?)(?:\s+(?:speaking|here|calling))?|(?:it is |i am )?(?P<b>[\w' -]+?)\s+speaking)$",
+    re.IGNORECASE,
+)
+_REACH = re.compile(
+    r"^(?:you )?can (?:call|reach|phone|ring|text|email|contact) me\s+(?:(?:by|via) \w+ )?(?:on|at|under)\s+(?P<v>.+)$",
+    re.IGNORECASE,
+)
+_DO_NOT_CALL = re.compile(
+    r"^(?:please )?(?:do not|never) (?:call|phone|ring|text|email|contact) me\s*(?P<v>.*)$", re.IGNORECASE
+)
+_MAKES_SICK = re.compile(r"^(?P<v>[\w ]+?) makes? me (?:sick|ill|sneeze|feel sick|feel ill)$", re.IGNORECASE)
+_CANCELLED = re.compile(
+    r"^(?P<n>(?:the|my|our)\s+.+?|it)\s+(?:is|was|got|has been|have been|are)\s+(?:been )?"
+    r"(?:(?:cancelled|canceled|called off)\b.*|off)$",
+    re.IGNORECASE,
+)
+_COUPLE = re.compile(
+    r"^(?:me and (?P<a>\w+)|(?P<b>\w+) and (?:i|me)|we)\s+(?:have )?"
+    r"(?:broke up|broken up|split up|separated|are not together)",
+    re.IGNORECASE,
+)
+_WHO = re.compile(r"\b(?:who am i (?:speaking|talking)|your name|who is (?:this|calling))\b")
+_CHOICE = re.compile(r"\bprefer (?:an? |the )?(?P<a>\w+) or (?:an? |the )?(?P<b>\w+)(?: (?P<n>\w+))?$")
+_WHICH = re.compile(
+    r"\b(?:what|which) (?:is your |(?:kind|type|sort) of )?(?P<n>[\w ]{3,30}?)"
+    r"(?: (?:do|are|is|would|did|have|should|can) .*)?$"
+)
+_NO_ANSWER = frozenset(
+    {"yes", "no", "yeah", "nope", "sure", "i do not know", "maybe", "okay", "fine", "right"}
+)
+
+
+def set_phrase(bare: str) -> list[Change] | None:
+    """The changes of a set phrase; None when the clause is none, [] when it is one that states nothing."""
+    if match := _CALLED_ME.match(bare):
+        return _called(trimmed(match["v"]))
+    if match := _REACH.match(bare):
+        value = trimmed(match["v"])
+        noun = "email" if re.search(r"\bat\b|@|\bdot\b", value) else "phone number"
+        return [_of_user(noun, value, f"The user's {noun} is {value}.", one=True)]
+    if match := _DO_NOT_CALL.match(bare):
+        said = _of_user(
+            "wants to be called",
+            trimmed(match["v"]),
+            f"The user does not want to be called {trimmed(match['v'])}.",
+        )
+        return [replace(said, polarity=Polarity.NEGATED)]
+    if match := _MAKES_SICK.match(bare):
+        said = _of_user("like", match["v"], f"The user gets sick from {match['v']}.")
+        return [replace(said, polarity=Polarity.NEGATED)]
+    if match := _SPEAKING.match(bare):
+        name = person_name(match["a"] or match["b"], strict=match["a"] is not None)
+        return [_of_user("name", name, f"The user's name is {name}.", one=True)] if name else None
+    return None
+
+
+def _called(value: str) -> list[Change]:
+    if _WHEN.match(value):
+        return [_of_user("wants to be called", value, f"The user wants to be called {value}.")]
+    name = None if _NOT_A_WAY.match(value) else person_name(value, strict=False)
+    return [_of_user("nickname", name, f"The user is called {name} by others.", one=True)] if name else []
+
+
+def ended_relation(bare: str, referents: Referents) -> list[Change]:
+    """ "the opera is cancelled", "me and mia broke up"."""
+    if match := _CANCELLED.match(bare):
+        noun = re.sub(r"^(?:the|my|our)\s+", "", match["n"], flags=re.IGNORECASE)
+        noun = (referents.it or "") if noun.casefold() == "it" else noun
+        return [Ending(subject=USER, attributes=frozenset(), value=noun)] if noun else []
+    if couple := _COUPLE.match(bare):
+        bearer = referents.bearer(couple["a"] or couple["b"] or "")
+        return [
+            Ending(subject=each, attributes=frozenset())
+            for each in ([bearer] if bearer else sorted(PARTNERS))
+        ]
+    return []
+
+
+def answer(bare: str, question: str) -> Assertion | None:
+    """A short answer, understood by the question before it; contractions must have been expanded."""
+    asked = question.casefold().strip(" ?.!")
+    if not asked or len(bare.split()) > 6:
+        return None
+    plain = re.sub(
+        r"^(?:it is|that is|this is|i am|from|in|on|at|a|an|the)\s+", "", bare, flags=re.IGNORECASE
+    )
+    value = trimmed(plain)
+    if not value or value.casefold() in _NO_ANSWER:
+        return None
+    if _WHO.search(asked):
+        name = person_name(value, strict=False)
+        return _of_user("name", name, f"The user's name is {name}.", one=True) if name else None
+    choice = _CHOICE.search(asked)
+    if choice and content_words(value) & {choice["a"], choice["b"]}:
+        noun = f"preferred {choice['n'] or 'choice'}"
+        return _of_user(noun, value, f"The user's {noun} is {value}.", one=True)
+    if re.search(r"\bwhere (?:do you live|are you based|are you calling from)\b", asked):
+        return _of_user("live in", value, f"The user lives in {value}.", one=True)
+    if re.search(r"\bhow old are you\b", asked):
+        return _of_user("age", value, f"The user is {value} years old.", one=True)
+    which = _WHICH.search(asked)
+    if which and 1 <= len(which["n"].split()) <= 3:
+        noun = noun_attribute(which["n"].strip())
+        return _of_user(noun, value, f"The user's {noun} is {value}.", one=True)
+    return None
+
+
+def _of_user(attribute: str, value: str, statement: str, *, one: bool = False) -> Assertion:
+    return Assertion(
+        subject=USER,
+        attribute=attribute,
+        value=value,
+        statement=statement,
+        cardinality=Cardinality.ONE if one else Cardinality.MANY,
+    )
