@@ -1,0 +1,52 @@
+"""The snapshot as a few words for the model, when there is something it could act on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipecat_voicectx.states.snapshot import VoiceSnapshot
+
+__all__ = ["GUIDING_PRINCIPLE", "RenderConfig", "render_state"]
+
+# LOV, section 3.3: first the input, then what was asked for, then what is inferred.
+GUIDING_PRINCIPLE = (
+    "If the caller's words seem incomplete, get them completed first (defer or ask to repeat). "
+    "Otherwise do what the caller asked for about your voice; otherwise match the caller's speed."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderConfig:
+    """When a state is worth its tokens."""
+
+    smallest_rate_ratio: float = 0.15
+    """The caller's rate is told when it differs from the response speed by more than this share. Listeners notice
+    changes of tempo from about 5%; chosen above the scatter of a ten-utterance estimate."""
+    smallest_lost_secs: float = 0.2
+    """Audio lost within the caller's turn that is worth telling: about a syllable."""
+
+
+def render_state(
+    snapshot: VoiceSnapshot, *, lost_in_turn_secs: float = 0.0, config: RenderConfig | None = None
+) -> str | None:
+    """At most about 60 tokens of state; None when nothing is worth saying.
+
+    Args:
+        snapshot: All states now.
+        lost_in_turn_secs: Audio that never came while the caller's present turn lasted.
+        config: Thresholds.
+    """
+    config = config or RenderConfig()
+    parts = []
+    caller_wpm, own_wpm = snapshot.speaking_rate.speaking_rate_wpm, snapshot.response_speed_wpm
+    if caller_wpm is not None and own_wpm and abs(caller_wpm / own_wpm - 1.0) > config.smallest_rate_ratio:
+        parts.append(f"Caller speaks {caller_wpm:.0f} wpm; your response speed is {own_wpm} wpm.")
+    if lost_in_turn_secs >= config.smallest_lost_secs:
+        parts.append(f"{lost_in_turn_secs:.1f} s of the caller's audio was lost in this turn.")
+    elif snapshot.network.impaired:
+        parts.append("The caller's line is losing audio now.")
+    if not parts:
+        return None
+    if snapshot.vad_silence_ms is not None:
+        parts.append(f"Silence that ends a turn: {snapshot.vad_silence_ms} ms.")
+    return " ".join(parts)
