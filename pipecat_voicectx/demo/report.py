@@ -72,7 +72,7 @@ def render_report(
 def _data(scenario: Scenario, stock: PassView, plugin: PassView) -> dict[str, object]:
     recordings = {u.id: scenario.recordings[u.id] for u in scenario.utterances}
     size = sum(recording.file.stat().st_size for recording in recordings.values())
-    tokens = [int(str(r["tokens"])) for view in (stock, plugin) for r in view.requests]
+    tokens = [round(_number(r["tokens"])) for view in (stock, plugin) for r in view.requests]
     passes = (("stock", STOCK_NAME, stock), ("voicectx", PLUGIN_NAME, plugin))
     return {
         "duration": max(stock.duration_secs, plugin.duration_secs),
@@ -104,13 +104,10 @@ def _span(scenario: Scenario, role: Role, *views: PassView) -> tuple[float, floa
     ids = scenario.ids_with_role(role)
     begins, ends = [], []
     for view in views:
-        said = [float(str(u["at"])) for u in view.utterances if u["id"] in ids]
+        said = [_number(u["at"]) for u in view.utterances if u["id"] in ids]
         if said:
-            later = [
-                float(str(u["at"]))
-                for u in view.utterances
-                if u["id"] not in ids and float(str(u["at"])) > said[-1]
-            ]
+            others = [_number(u["at"]) for u in view.utterances if u["id"] not in ids]
+            later = [at for at in others if at > said[-1]]
             begins.append(said[0])
             ends.append(min(later, default=view.duration_secs))
     return (round(min(begins), 2), round(max(ends), 2)) if begins else None
@@ -132,7 +129,10 @@ def _jumps(scenario: Scenario, stock: PassView, plugin: PassView) -> list[dict[s
         if role is Role.REQUEST:
             end = min(end, begin + 14)
         elif role is Role.BARGE_IN:
-            begin, end = begin - 11, min(end, begin + 6)
+            moments = [_number(barge["at"]) for view in (stock, plugin) for barge in view.barge_ins] or [
+                begin
+            ]
+            begin, end = min(moments) - 5, max(moments) + 3
         jumps.append({"label": label, "from": round(begin - 0.7, 2), "to": round(end + 0.3, 2)})
     return jumps
 
@@ -162,8 +162,13 @@ def _summary_row(row: SummaryRow) -> str:
 
 def _transport(transport: str) -> str:
     ways = {
-        "webrtc": "The caller was a process of its own with a WebRTC peer: real packets on a real socket, in real time.",
+        "webrtc": "The caller was a process of its own with a WebRTC peer: "
+        "real packets on real sockets, in real time.",
         "in-process": "The caller ran in the bot’s process on a virtual clock (transport: in-process), with the same "
         "Opus packets, the same losses and the same jitter buffer.",
     }
     return html.escape(ways.get(transport, transport))
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0

@@ -34,7 +34,7 @@ def summary_rows(stock: PassScore, plugin: PassScore) -> list[SummaryRow]:
             plugin.turns_cut_by_loss,
         ),
         _counted(
-            "Words the model thinks it said",
+            "Words the model wrongly thinks it said",
             "In its context after the barge-in, though the caller never heard them.",
             stock.words_over,
             plugin.words_over,
@@ -46,8 +46,8 @@ def summary_rows(stock: PassScore, plugin: PassScore) -> list[SummaryRow]:
             plugin.words_under,
         ),
         _counted(
-            "Distance from the caller's pace",
-            "Words per minute between the bot's speech and the caller's, mean over the bot's turns.",
+            "Distance from the caller’s pace",
+            "Words per minute between the bot’s speech and the caller’s, mean over the bot’s turns.",
             stock.rate_error_wpm,
             plugin.rate_error_wpm,
             unit="wpm",

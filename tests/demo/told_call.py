@@ -63,7 +63,13 @@ class Teller:
     def asks_model(self, user: str, answer: str, *, tokens: int, recalled: int = 0) -> None:
         self._requests += 1
         self._messages.append({"role": "user", "content": user})
-        parts = {"system": 87, "tools": 102, "history": tokens - 189 - recalled, "recalled": recalled, "state": 0}
+        parts = {
+            "system": 87,
+            "tools": 102,
+            "history": tokens - 189 - recalled,
+            "recalled": recalled,
+            "state": 0,
+        }
         self.add("llm", "request", self.at + 0.02, n=self._requests, tokens=tokens, parts=parts, tools=["find_trips"],
                  messages=[*self._messages])  # fmt: skip
         self.add("llm", "reply", self.at + 0.5, n=self._requests, text=answer, tool_calls=[], complete=True)
@@ -105,7 +111,9 @@ class Teller:
     def matches_rate(self, wpm: float, *, set_speed: bool = True) -> None:
         self.own("rate", self.at - 0.3, rate=wpm, unit="words_per_minute")
         if self.plugin and set_speed:
-            self.own("directive", self.at, type="SetResponseSpeed", words_per_minute=round(wpm), origin="model")
+            self.own(
+                "directive", self.at, type="SetResponseSpeed", words_per_minute=round(wpm), origin="model"
+            )
             self.bot_wpm = wpm
 
 
@@ -129,13 +137,17 @@ def told_call(*, plugin: bool) -> list[Event]:
     t.asks_model("no_flights", _LIST, tokens=803)
     t.answers(_LIST, left=32, barge_in_after=26)
     t.speaks("this_one")
-    t.commits(" ".join(_LIST.split()[: 26 if plugin else 32]) + (" [cut off here by the user]" if plugin else ""))
+    t.commits(
+        " ".join(_LIST.split()[: 26 if plugin else 32]) + (" [cut off here by the user]" if plugin else "")
+    )
     t.asks_model("Tell me more about this one.", f"{place} is long.", tokens=856)
     t.answers(f"{place} is two rivers and the best kitchens, five nights in an old town apartment.")
     for n, (id_, wpm) in enumerate((("weather", 180), ("phrase", 164), ("packing", 155))):
         t.speaks(id_)
         t.matches_rate(wpm)
-        t.asks_model(id_, f"In {place}.", tokens=420 + 5 * n if plugin else 900 + 35 * n, recalled=90 if plugin else 0)
+        t.asks_model(
+            id_, f"In {place}.", tokens=420 + 5 * n if plugin else 900 + 35 * n, recalled=90 if plugin else 0
+        )
         t.own("projected", t.at - 0.6, removed_exchanges=2 if n == 0 else 1)
         t.answers(f"In {place} it is about fifteen degrees by day, with a few rainy mornings.")
         t.own("page_written", t.at)

@@ -6,7 +6,7 @@ const $ = (id) => document.getElementById(id);
 const esc = (s) => String(s).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
 const wishes = D.wishes.map((p) => new RegExp(p, "gi"));
 const marked = (text) => wishes.reduce((html, wish) => html.replace(wish, (m) => `<mark>${m}</mark>`), esc(text));
-const ENVELOPE_SECS = 0.02, WORD_ZOOM = 52, MAX_ZOOM = 150;
+const ENVELOPE_SECS = 0.02, WORD_ZOOM = 84, MAX_ZOOM = 220;
 
 const pen = document.createElement("canvas").getContext("2d");
 const measure = (text, size) => { pen.font = `${size}px system-ui, sans-serif`; return pen.measureText(text).width * 1.03; };
@@ -30,7 +30,7 @@ const clock = (t) => `${Math.floor(t / 60)}:${(t % 60).toFixed(1).padStart(4, "0
 const wave = (id, from, to) => (D.envelopes[id] || []).slice(Math.round(from / ENVELOPE_SECS), Math.round(to / ENVELOPE_SECS));
 
 /* One pass on a time axis. `x` maps seconds to pixels; returns the height used and the lanes' names with their y. */
-const HEIGHTS = { caller: 66, received: 44, turn: 38, bot: 62, state: 40, directive: 38, tokens: 84 };
+const HEIGHTS = { caller: 66, received: 44, turn: 38, bot: 62, state: 50, directive: 38, tokens: 84 };
 const TITLES = {
   caller: "What the caller says", received: "What the bot receives", turn: "The caller’s turn, as the bot sees it",
   bot: "What the bot says, when the caller hears it", state: "What the plugin knows", directive: "What it changes",
@@ -77,7 +77,7 @@ function drawPass(svg, pass, { y0, x, z, lanes, from = -1, to = 1e9, onMark }) {
     },
     bot(top) {
       for (const b of pass.bot_turns.filter((b) => inside(b.at, b.end))) {
-        const text = b.words.map((w) => w[0]).join(" ");
+        const text = b.words.filter((w) => w[3]).map((w) => w[0]).join(" ");
         const g = mark(b.at, b.end, top, HEIGHTS.bot, `Bot: ${text}`, () => detailBot(pass, b));
         words(g, b.words, top + 31, text, b.at, roomAfter(pass.bot_turns, b), (w) => w[3] ? "say" : "say red");
         for (const w of b.words) el(g, "rect", { x: x(w[1]), y: top + 37, width: Math.max((w[2] - w[1]) * z - Math.min(1.2, z / 12), 0.8), height: 11, class: w[3] ? "word" : "word un" });
@@ -94,8 +94,9 @@ function drawPass(svg, pass, { y0, x, z, lanes, from = -1, to = 1e9, onMark }) {
       bands.forEach((s, i) => {
         const end = i + 1 < bands.length ? bands[i + 1].at : pass.duration_secs;
         if (!inside(s.at, end)) return;
-        const g = mark(s.at, end, top + 26, 14, `Line: ${s.label}`, () => [s.at, `The line: ${s.label}`, `<p>Judged from what arrived, not from what was said, until ${clock(end)}.</p>`]);
+        const g = mark(s.at, end, top + 26, 26, `Line: ${s.label}`, () => [s.at, `The line: ${s.label}`, `<p>Judged from what arrived, not from what was said, until ${clock(end)}.</p>`]);
         el(g, "rect", { x: x(s.at), y: top + 33, width: Math.max(x(end) - x(s.at), 1), height: 4, class: `net-${s.label}` });
+        if (s.label !== "good" && s.label !== "unknown" && x(end) - x(s.at) > 20) el(g, "text", { x: x(s.at), y: top + 50, class: `tick ${s.label === "recovering" ? "" : "red"}` }, fit(`line ${s.label}`, x(end) - x(s.at) + 30, 11));
       });
       let free = -1e9, first = true;
       for (const s of pass.states.filter((s) => s.kind === "rate" && inside(s.at, s.at))) {
@@ -156,12 +157,12 @@ function drawPass(svg, pass, { y0, x, z, lanes, from = -1, to = 1e9, onMark }) {
       if (label) el(parent, "text", { x: x(a), y: base, class: "say" }, label);
       return;
     }
-    let free = -1e9;
-    for (const w of list) {
-      const at = Math.max(x(w[1]), free);
-      el(parent, "text", { x: at, y: base, class: css(w) }, w[0]);
-      free = at + measure(w[0], 12) + 2;
-    }
+    list.forEach((w, i) => {
+      const next = i + 1 < list.length ? list[i + 1][1] : w[2] + 0.5;
+      const slot = Math.max((next - w[1]) * z - 3, 4), natural = measure(w[0], 12);
+      const squeezed = natural > slot ? { textLength: slot.toFixed(1), lengthAdjust: "spacingAndGlyphs" } : {};
+      el(parent, "text", { x: x(w[1]).toFixed(1), y: base, class: css(w), ...squeezed }, w[0]);
+    });
   }
   for (const lane of lanes) {
     names.push([lane, y]);
@@ -211,6 +212,7 @@ const allLanes = (pass) => ["caller", "received", "turn", "bot", ...(pass.states
 
 function draw() {
   const z = zoom, width = Math.ceil(duration * z) + 2;
+  strip.style.width = `${width}px`;
   strip.textContent = ""; marks = []; current = null;
   const names = document.createElement("div");
   names.className = "names"; names.setAttribute("aria-hidden", "true");
@@ -246,7 +248,9 @@ function draw() {
     el(grid, "line", { x1: x0(t), x2: x0(t), y1: 18, y2: y, class: "grid" });
     if (t % (step === 1 ? 2 : step) === 0 && x0(t) + 36 < width) el(grid, "text", { x: x0(t) + 3, y: 12, class: "tick" }, `${t} s`);
   }
+  const boxes = marks.map((m) => m.g.getBBox());
   marks.forEach((m, i) => {
+    m.g.firstChild.setAttribute("width", boxes[i].width + 4); // its words can be pointed at, too
     m.g.addEventListener("pointerenter", () => show(m));
     m.g.addEventListener("click", () => { show(m); m.g.focus({ preventScroll: true }); });
     m.g.addEventListener("focus", () => show(m));

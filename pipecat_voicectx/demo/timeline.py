@@ -1,0 +1,159 @@
+"""The demo in the terminal: what happens while it happens, then the summary.
+
+On a terminal, lines roll by above a progress bar. Anywhere else (a pipe, a build log) the same lines come plain. The
+timeline only reads events; leaving it out changes no number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from pipecat_voicectx.demo.scenario import Scenario
+from pipecat_voicectx.demo.score import PassScore
+from pipecat_voicectx.demo.summary import summary_rows
+
+__all__ = ["Timeline"]
+
+Event = Mapping[str, object]
+
+# A build log has no width of its own; two columns of numbers and an explanation fit.
+_PLAIN_WIDTH = 110
+_PASSES = 2
+
+
+class Timeline:
+    """Shows two passes. Use as a context manager, so that the terminal is given back whatever happens."""
+
+    def __init__(self, scenario: Scenario, *, console: Console | None = None) -> None:
+        self._scenario = scenario
+        self._console = console or _console()
+        self._roles = {utterance.id: utterance for utterance in scenario.utterances}
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        self._pass = 0
+        self._speaking: tuple[float, float] | None = None
+        """Span of the utterance that lost packets, while its turn is not over."""
+
+    def __enter__(self) -> Timeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def note(self, text: str) -> None:
+        """A line of its own."""
+        self._console.print(text, style="dim", markup=False)
+
+    def begin(self, *, plugin: bool) -> None:
+        """The next pass starts."""
+        self.end()
+        self._pass += 1
+        self._speaking = None
+        name = "with pipecat-voicectx" if plugin else "stock Pipecat"
+        style = "bold cyan" if plugin else "bold"
+        self._console.print()
+        self._console.print(f"Pass {self._pass} of {_PASSES}: {name}", style=style)
+        if self._console.is_terminal:
+            columns = (TextColumn("  {task.description}"), BarColumn(bar_width=32), TimeElapsedColumn())
+            self._progress = Progress(*columns, console=self._console, transient=True)
+            self._progress.start()
+            self._task = self._progress.add_task("connecting", total=len(self._roles) + 1)
+
+    def event(self, event: Event) -> None:
+        """Shows an event, if it is one of those a reader wants to see."""
+        line = self._line(event)
+        if line is not None:
+            text, style = line
+            minutes, seconds = divmod(_number(event.get("at")), 60)
+            self._console.print(
+                f"  [dim]{int(minutes)}:{seconds:04.1f}[/dim]  {text}", style=style, highlight=False, no_wrap=True,
+                overflow="ellipsis", crop=self._console.is_terminal, soft_wrap=not self._console.is_terminal,
+            )  # fmt: skip
+        if self._progress is not None and self._task is not None and event.get("kind") == "utterance":
+            self._progress.update(self._task, advance=1, description=str(event.get("id")).replace("_", " "))
+
+    def end(self) -> None:
+        """The pass is over; safe to call again."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+            self._task = None
+
+    def summary(self, stock: PassScore, plugin: PassScore) -> None:
+        """The table."""
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+        table.add_column("", overflow="fold", ratio=1)
+        table.add_column("stock", justify="right", no_wrap=True)
+        table.add_column("with plugin", justify="right", style="bold cyan", no_wrap=True)
+        for row in summary_rows(stock, plugin):
+            table.add_row(f"{escape(row.label)}\n  [dim]{escape(row.why)}[/dim]", row.stock, row.plugin)
+        self._console.print()
+        self._console.print(table)
+
+    def _line(self, event: Event) -> tuple[str, str] | None:
+        source, kind = event.get("src"), event.get("kind")
+        match (source, kind):
+            case ("caller", "call_start"):
+                return (f"[bold]call {event.get('call')}[/bold]", "")
+            case ("caller", "utterance"):
+                return (f"caller    “{escape(str(event.get('text')))}”", "")
+            case ("caller", "loss"):
+                self._speaking = (_number(event.get("at")), _number(event.get("end")))
+                return (f"network   {self._speaking[1] - self._speaking[0]:.1f} s of packets lost", "red")
+            case ("bot", "turn_stop"):
+                return self._turn_stop(_number(event.get("at")))
+            case ("caller", "barge_in"):
+                return ("caller    barges in", "yellow")
+            case ("bot", "bot_words"):
+                return (f"bot       “{escape(_said(event))}”", "blue")
+            case ("caller", "hangup"):
+                return ("caller    hangs up", "")
+            case ("voicectx", _):
+                return _own_line(event)
+        return None
+
+    def _turn_stop(self, at_secs: float) -> tuple[str, str] | None:
+        """Only a turn that ends while packets are being lost is news."""
+        if self._speaking is not None and self._speaking[0] < at_secs < self._speaking[1] + 1.0:
+            return ("bot       takes the turn, though the caller is still speaking", "bold red")
+        return None
+
+
+def _own_line(event: Event) -> tuple[str, str] | None:
+    """What our processors did, in the pass that has them."""
+    match event.get("kind"):
+        case "held":
+            return ("plugin    holds the turn open: nothing arrives, and that is no silence", "cyan")
+        case "released":
+            return (f"plugin    lets go after {_number(event.get('held_secs')):.1f} s", "cyan")
+        case "directive" if event.get("type") == "SetResponseSpeed":
+            return (
+                f"plugin    bot speaks at {_number(event.get('words_per_minute')):.0f} words a minute now",
+                "cyan",
+            )
+        case "heard" if event.get("interrupted"):
+            words = len(str(event.get("heard_text", "")).split())
+            return (f"plugin    {words} words were heard, and so many go into the context", "cyan")
+    return None
+
+
+def _said(event: Event) -> str:
+    words = event.get("words")
+    return " ".join(str(word[0]) for word in words) if isinstance(words, list) else str(event.get("text", ""))
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=_PLAIN_WIDTH, no_color=True)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0

@@ -1,0 +1,83 @@
+import io
+
+from rich.console import Console
+
+from pipecat_voicectx.demo.score import score_pass
+from pipecat_voicectx.demo.timeline import Timeline
+from tests.demo.told_call import SCENARIO, told_call
+
+
+def told(*, terminal: bool) -> str:
+    out = io.StringIO()
+    console = Console(
+        file=out, force_terminal=terminal, width=110, color_system="truecolor" if terminal else None
+    )
+    with Timeline(SCENARIO, console=console) as timeline:
+        scores = []
+        for plugin in (False, True):
+            events = told_call(plugin=plugin)
+            timeline.begin(plugin=plugin)
+            for event in events:
+                timeline.event(event)
+            timeline.end()
+            scores.append(score_pass(events, SCENARIO))
+        timeline.summary(*scores)
+    return out.getvalue()
+
+
+def test_a_build_log_gets_plain_lines_in_order() -> None:
+    text = told(terminal=False)
+    assert "\x1b" not in text
+    order = [
+        "Pass 1 of 2: stock",
+        "packets lost",
+        "takes the turn, though",
+        "barges in",
+        "Pass 2 of 2",
+        "holds the turn",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    assert text.count("takes the turn, though") == 1
+
+
+def test_a_terminal_gets_colour_and_progress_which_is_gone_at_the_end() -> None:
+    text = told(terminal=True)
+    assert "\x1b[" in text
+    assert "connecting" in text
+    assert text.rstrip().endswith("\x1b[0m") or "knows" in text[-400:]
+
+
+def test_the_summary_shows_both_columns_and_why_it_matters() -> None:
+    lines = told(terminal=False).splitlines()
+    remembered = next(line for line in lines if line.startswith("Wishes remembered"))
+    assert remembered.split()[-6:] == ["3", "of", "6", "6", "of", "6"]
+    resumed = next(index for index, line in enumerate(lines) if line.startswith("Second call"))
+    assert lines[resumed].split()[-2:] == ["no", "yes"]
+    assert "Where were we?" in lines[resumed + 1]
+
+
+def test_what_was_not_measured_is_a_dash_not_a_zero() -> None:
+    out = io.StringIO()
+    empty = score_pass([], SCENARIO)
+    Timeline(SCENARIO, console=Console(file=out, width=110)).summary(empty, empty)
+    tokens = next(line for line in out.getvalue().splitlines() if line.startswith("Tokens to the model"))
+    assert tokens.split()[-2:] == ["–", "–"]
+
+
+def test_words_of_the_call_are_not_read_as_markup() -> None:
+    out = io.StringIO()
+    timeline = Timeline(SCENARIO, console=Console(file=out, width=110))
+    timeline.event(
+        {"src": "caller", "kind": "utterance", "at": 1.0, "id": "x", "text": "[bold]really[/bold] [/]"}
+    )
+    assert "[bold]really[/bold] [/]" in out.getvalue()
+
+
+def test_ending_twice_and_unknown_events_are_harmless() -> None:
+    out = io.StringIO()
+    timeline = Timeline(SCENARIO, console=Console(file=out, width=110))
+    timeline.event({"src": "nobody", "kind": "whatever"})
+    timeline.end()
+    timeline.end()
+    assert out.getvalue() == ""
