@@ -92,8 +92,9 @@ class VoicingTracker:
         levels = magnitudes.mean(axis=1)
         self._peak_level = max(self._peak_level, float(levels.max()))
         floor = max(_FLOOR_LEVEL, self._peak_level * _VOICED_BELOW_PEAK_RATIO)
-        voiced = np.flatnonzero(levels >= floor)
-        for index in voiced.tolist():
+        voiced = np.flatnonzero(levels >= floor).tolist()
+        last_of_run = set(voiced) - {index - 1 for index in voiced}
+        for index in voiced:
             start, end = first + index * block, first + (index + 1) * block
             if self.runs and start - self.runs[-1][1] < self.pause_secs * self.rate_hz:
                 self.runs[-1] = (self.runs[-1][0], end)
@@ -103,5 +104,5 @@ class VoicingTracker:
                 self.runs.append((start, end))
             else:
                 self.runs[-1] = (self.runs[-1][0], end)
-            if index + 1 not in voiced:
+            if index in last_of_run:
                 self.runs[-1] = (self.runs[-1][0], end - int(np.argmax(magnitudes[index][::-1] >= floor)))

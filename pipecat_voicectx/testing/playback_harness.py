@@ -157,6 +157,8 @@ class Script:
 
 def word_counts(pcm: np.ndarray[Any, np.dtype[np.int16]]) -> dict[int, int]:
     """{word number: samples} of a piece of scripted speech."""
+    if pcm[0] == pcm[-1]:  # within one word, or within silence
+        return {int(pcm[0] - _BASE) // _STEP: len(pcm)} if pcm[0] else {}
     values, counts = np.unique(pcm[pcm != 0], return_counts=True)
     return {int(value - _BASE) // _STEP: int(count) for value, count in zip(values, counts, strict=True)}
 

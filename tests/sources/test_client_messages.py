@@ -107,17 +107,11 @@ def test_other_transport_messages_are_left_alone() -> None:
     assert not is_client_message({"v": 1, "t": "turn"})
 
 
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
-        lambda inner: (
-            st.lists(inner)
-            | st.dictionaries(
-                st.sampled_from(["v", "t", "r", "samples", "turn", "epoch", "live", "at"]) | st.text(), inner
-            )
-        ),
-    )
-)
+KEYS = st.sampled_from(["v", "t", "r", "samples", "turn", "epoch", "live", "at"]) | st.text()
+LEAVES = st.none() | st.booleans() | st.floats() | st.integers() | st.text()
+
+
+@given(st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner)))
 def test_anything_at_all_is_either_a_message_or_bad_input(data: Any) -> None:
     try:
         message = parse_client_message(data)
