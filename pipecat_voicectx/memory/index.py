@@ -180,8 +180,13 @@ class PageIndex:
             return np.zeros(rows, np.float32)
         return np.asarray(vectors[:rows] @ (query / norm).astype(np.float32), np.float32)
 
-    def lexical_scores(self, tokens: Sequence[str]) -> LexicalScores:
-        """BM25 of the query's tokens for each row and for the window of two rows around it."""
+    def lexical_scores(self, tokens: Sequence[str], *, ignored: Sequence[int] = ()) -> LexicalScores:
+        """BM25 of the query's tokens for each row and for the window of two rows around it.
+
+        Args:
+            tokens: Of the query.
+            ignored: Rows that count as saying nothing.
+        """
         rows = self.rows
         turn = np.zeros(rows, np.float32)
         window = np.zeros(rows, np.float32)
@@ -194,9 +199,14 @@ class PageIndex:
         counts = np.zeros(rows + 2 * _WINDOW_ROWS, np.float32)
         own = counts[_WINDOW_ROWS : _WINDOW_ROWS + rows]
         marked = np.zeros(rows, np.bool_)
+        counted = np.ones(rows, np.bool_)
+        counted[list(ignored)] = False
         for postings in self._selective_postings(tokens, rows):
             hits = np.frombuffer(postings.rows, np.int32)
             in_turn = np.frombuffer(postings.counts, np.float32)
+            if ignored:
+                kept = counted[hits]
+                hits, in_turn = hits[kept], in_turn[kept]
             turn[hits] += _idf(rows, len(hits)) * in_turn * (_K1 + 1) / (in_turn + turn_norms[hits])
             own[hits] = in_turn
             if len(hits) * _SPARSE_BELOW > rows:

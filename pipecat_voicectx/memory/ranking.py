@@ -124,11 +124,17 @@ def rank_pages(
     speakers = index.speakers()
     named = named_speakers(query.text, speakers)
     name_tokens = {token for name in named for token in tokenize(name)}
-    lexical = index.lexical_scores([token for token in tokenize(query.text) if token not in name_tokens])
+    tokens = [token for token in tokenize(query.text) if token not in name_tokens]
+    # The open exchange is in the index already and holds the query itself, a match that no other page can reach; what
+    # is excluded must neither be the measure of the others nor lend its neighbours its score.
+    places = [place for key in exclude if (place := index.position_of(key)) is not None]
+    ignored = [place * ROWS_PER_PAGE + side for place in places for side in range(ROWS_PER_PAGE)]
+    lexical = index.lexical_scores(tokens, ignored=ignored)
     cosines = np.zeros(rows, np.float32)
     if query.cosines is not None:
         known = min(rows, len(query.cosines))
         cosines[:known] = query.cosines[:known]
+    cosines[ignored] = 0
     turn_bm25, window_bm25 = _over_best(lexical.turn), _over_best(lexical.window)
 
     base = weights.cosine * cosines + weights.bm25 * turn_bm25
