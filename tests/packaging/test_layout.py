@@ -38,6 +38,7 @@ RANKS = {
 # Neighbours of one rank that are meant to know each other, and why.
 ALLOWED_PEERS = {
     ("orchestrator", "states"),
+    ("runtimes", "sources"),  # what a client said is read in sources and acted on in runtimes
     ("projection", "memory"),  # the projector fits pages, which are memory's value type
 }
 CORES = ("signals", "states", "playback", "orchestrator", "projection", "memory")
@@ -45,7 +46,7 @@ CORES = ("signals", "states", "playback", "orchestrator", "projection", "memory"
 PURE_IMPORTS = {
     "__future__", "abc", "array", "bisect", "collections", "dataclasses", "enum", "functools", "hashlib", "heapq",
     "html", "itertools", "json", "math", "numpy", "operator", "pydantic", "re", "statistics", "string", "struct",
-    "types", "typing", "unicodedata", "zlib",
+    "types", "typing", "unicodedata", "uuid", "zlib",
 }  # fmt: skip
 
 
@@ -67,7 +68,9 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.module or ""
 
 
-@pytest.mark.parametrize(("stage", "path"), modules(), ids=lambda value: str(value).replace(str(PACKAGE), ""))
+@pytest.mark.parametrize(
+    ("stage", "path"), list(modules()), ids=lambda value: str(value).replace(str(PACKAGE), "")
+)
 def test_imports_point_down_the_stages(stage: str, path: Path) -> None:
     for line, name in imports(path):
         parts = name.split(".")
@@ -96,6 +99,9 @@ def test_cores_open_no_files_and_have_no_coroutines(core: str) -> None:
             assert not isinstance(node, ast.AsyncFunctionDef), (
                 f"{path.name}:{node.lineno}: coroutine in a core"
             )
+            if isinstance(node, ast.Attribute | ast.Name | ast.alias):
+                name = getattr(node, "attr", None) or getattr(node, "id", None) or getattr(node, "name", None)
+                assert name not in {"uuid1", "uuid4"}, f"{path.name}:{node.lineno}: a random id in a core"
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in {"open", "print", "input", "exec", "eval"}, (
                     f"{path.name}:{node.lineno}"
