@@ -76,7 +76,7 @@ SET_RESPONSE_INSTRUCTION = FunctionSpec(
 )
 SET_RESPONSE_SPEED = FunctionSpec(
     name="set_response_speed",
-    description="Set how fast you speak",
+    description="How fast you speak",
     argument="words_per_minute",
     schema=MappingProxyType(
         {"type": "integer", "minimum": WORDS_PER_MINUTE[0], "maximum": WORDS_PER_MINUTE[1]}
@@ -84,13 +84,13 @@ SET_RESPONSE_SPEED = FunctionSpec(
 )
 DEFER_RESPONSE = FunctionSpec(
     name="defer_response",
-    description="Stay silent briefly: the caller is likely cut off",
+    description="Wait: the caller seems cut off",
     argument="reason",
     schema=MappingProxyType({"type": "string", "maxLength": LONGEST_REASON_CHARS}),
 )
 SET_VAD_SILENCE_DURATION = FunctionSpec(
     name="set_vad_silence_duration",
-    description="Silence that ends the caller's turn, e.g. longer for dictated numbers",
+    description="Silence that ends a turn; longer for dictation",
     argument="ms",
     schema=MappingProxyType({"type": "integer", "minimum": VAD_SILENCE_MS[0], "maximum": VAD_SILENCE_MS[1]}),
 )

@@ -22,6 +22,9 @@ class SpeedActuator(Protocol):
     def words_per_minute(self) -> int | None:
         """The rate the voice is set to; None: not known."""
 
+    def nearest_wpm(self, words_per_minute: int) -> int:
+        """The rate that the voice delivers when asked for this one."""
+
     def frame_for(self, words_per_minute: int) -> Frame:
         """The frame that, sent downstream, makes the voice speak at this rate or as near as it can.
 
@@ -48,6 +51,9 @@ class SettingsSpeedActuator:
         # Nothing set is the service's own speed, which every multiplier calls 1.0.
         form = self._control.fields[0].form
         return None if form is ValueForm.WORDS_PER_MINUTE else round(self._control.map.wpm_for(1.0))
+
+    def nearest_wpm(self, words_per_minute: int) -> int:
+        return round(self._control.map.wpm_for(self._control.map.value_for(words_per_minute)))
 
     def frame_for(self, words_per_minute: int) -> Frame:
         value = self._control.map.value_for(words_per_minute)

@@ -1,0 +1,423 @@
+"""`Orchestrator`: shows the voice states to the serving LLM and carries out what it decides.
+
+Place it directly in front of the LLM. With each new turn it puts the states behind the history, where a prompt cache
+keeps its prefix, and only when there is something to act on; it advertises four functions beside the application's
+own tools, validates every call, and executes it. A turn in which the model calls nothing costs no extra request.
+
+Speculative inference is shown the same states and changes nothing here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from loguru import logger
+from pipecat.frames.frames import (
+    BotStartedSpeakingFrame,
+    CancelFrame,
+    EndFrame,
+    Frame,
+    FunctionCallResultProperties,
+    LLMContextFrame,
+    SpeechControlParamsFrame,
+    UserStartedSpeakingFrame,
+    VADUserStartedSpeakingFrame,
+    VADUserStoppedSpeakingFrame,
+)
+from pipecat.processors.aggregators.llm_context import LLMContext, LLMContextMessage
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+from pipecat.services.llm_service import FunctionCallParams
+
+from pipecat_voicectx.errors import InvalidTransitionError, UnavailableError
+from pipecat_voicectx.orchestrator.deferral import Continuation, Deferral, DeferralConfig, longer_silence_ms
+from pipecat_voicectx.orchestrator.directives import (
+    DeferResponse,
+    Directive,
+    DirectiveOrigin,
+    SetResponseInstruction,
+    SetResponseSpeed,
+    SetVadSilenceDuration,
+)
+from pipecat_voicectx.orchestrator.functions import (
+    CallError,
+    RejectedCall,
+    advertised_functions,
+    parse_call,
+)
+from pipecat_voicectx.orchestrator.modes import ControlMode
+from pipecat_voicectx.orchestrator.state_text import GUIDING_PRINCIPLE, RenderConfig, render_state
+from pipecat_voicectx.processors.context_edits import (
+    make_state_block,
+    merge_trailing_users,
+    without_completed_calls,
+    without_state_block,
+)
+from pipecat_voicectx.processors.frames import DirectiveFrame, NetworkStateFrame, SpeakingRateFrame
+from pipecat_voicectx.processors.tool_advertising import advertise
+from pipecat_voicectx.runtimes.llm_tap import LLMTap
+from pipecat_voicectx.runtimes.speed import SpeedActuator, find_speed_actuator
+from pipecat_voicectx.states.network import LinkBand, NetworkState
+from pipecat_voicectx.states.snapshot import VoiceSnapshot
+from pipecat_voicectx.states.speaking_rate import SpeakingRateState
+
+__all__ = ["Orchestrator", "OrchestratorConfig"]
+
+# Pipecat's detector waits this long for silence until it says otherwise.
+DEFAULT_VAD_STOP_SECS = 0.2
+# Appended when a deferred response is given after all.
+_ANSWER_NOW = "Answer now with what was heard, or ask the caller to repeat."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratorConfig:
+    """What the orchestrator may do."""
+
+    mode: ControlMode = ControlMode.BOTH
+    """Who decides about an unreliable line; `OFF` advertises and shows nothing."""
+    deferral: DeferralConfig = field(default_factory=DeferralConfig)
+    """Deadlines of a deferred response."""
+    render: RenderConfig = field(default_factory=RenderConfig)
+    """When a state is worth its tokens."""
+
+
+class Orchestrator(FrameProcessor):
+    """Event handlers: `on_directive(orchestrator, directive: Directive)` when one took effect,
+    `on_directive_rejected(orchestrator, rejected: RejectedCall)` when a call changed nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        context: LLMContext | None = None,
+        llm: FrameProcessor | None = None,
+        tts: FrameProcessor | None = None,
+        speed: SpeedActuator | None = None,
+        config: OrchestratorConfig | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Args:
+        context: The conversation. None: taken from the first inference.
+        llm: The serving LLM, with which the functions are registered.
+        tts: The voice, whose speed control is looked up.
+        speed: A speed control of your own, instead of the one of `tts`.
+        config: Mode, deadlines and thresholds.
+        """
+        super().__init__(name=name)
+        self._config = config or OrchestratorConfig()
+        self._context = context
+        self._tts_name = type(tts).__name__ if tts is not None else "this pipeline"
+        self._speed = speed or find_speed_actuator(tts)
+        self._functions = advertised_functions(self._config.mode)
+        self._names = frozenset(spec.name for spec in self._functions)
+        self._deferral = Deferral(self._config.deferral)
+        self._rate = SpeakingRateState(rate=None)
+        self._network = NetworkState()
+        self._set_wpm: int | None = None
+        self._vad_stop_secs = DEFAULT_VAD_STOP_SECS
+        self._longer_silence_ms: int | None = None
+        self._speech_ended_secs: float | None = None
+        self._lost_before_turn_secs = 0.0
+        self._response_pending = False
+        self._merge = False
+        self._block: dict[str, str] | None = None
+        self._answered: dict[tuple[str, str], dict[str, Any]] = {}
+        self._timer: asyncio.Task[None] | None = None
+        self.rejected_calls = 0
+        """Calls that changed nothing."""
+        self.failures = 0
+        """Frames whose evaluation failed; each was forwarded all the same."""
+        for event in ("on_directive", "on_directive_rejected"):
+            self._register_event_handler(event)
+        self._tap = LLMTap(llm, on_response=self._on_response)
+        self._register_functions(llm)
+
+    @property
+    def snapshot(self) -> VoiceSnapshot:
+        """All states and the running configuration now."""
+        return VoiceSnapshot(
+            speaking_rate=self._rate,
+            network=self._network,
+            response_speed_wpm=self._set_wpm or (self._speed.words_per_minute if self._speed else None),
+            vad_silence_ms=self._longer_silence_ms,
+            pending_deferral=self._deferral.reason,
+        )
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        await super().process_frame(frame, direction)
+        if isinstance(frame, LLMContextFrame) and direction is FrameDirection.DOWNSTREAM:
+            await self._guarded(self._prepare_inference, frame)
+            await self.push_frame(frame, direction)
+            return
+        await self.push_frame(frame, direction)
+        await self._guarded(self._observe, frame)
+
+    async def cleanup(self) -> None:
+        await super().cleanup()  # type: ignore[no-untyped-call]
+        self._deferral.cancel()
+        await self._cancel_timer()
+        self._tap.detach()
+
+    async def _guarded(self, step: Callable[[Any], Any], frame: Frame) -> None:
+        try:
+            await step(frame)
+        except Exception as error:  # The outer edge: a call goes on without us.
+            self.failures += 1
+            await self.push_error(f"orchestration failed: {type(error).__name__}", exception=error)
+
+    # States
+
+    async def _observe(self, frame: Frame) -> None:
+        match frame:
+            case NetworkStateFrame():
+                await self._network_changed(frame.state)
+            case SpeakingRateFrame():
+                self._rate = frame.state
+            case VADUserStartedSpeakingFrame():
+                await self._speech_started(time.monotonic() - frame.start_secs)
+            case VADUserStoppedSpeakingFrame():
+                self._speech_ended_secs = time.monotonic() - frame.stop_secs
+                self._deferral.speech_stopped(now_secs=time.monotonic())
+                self._arm()
+            case UserStartedSpeakingFrame():
+                if not self._merge:
+                    self._lost_before_turn_secs = self._network.concealed_total_secs
+            case BotStartedSpeakingFrame():
+                self._response_pending = False
+            case SpeechControlParamsFrame() if frame.vad_params is not None:
+                self._vad_stop_secs = frame.vad_params.stop_secs
+            case EndFrame() | CancelFrame():
+                self._deferral.cancel()
+                await self._cancel_timer()
+            case _:
+                pass
+
+    async def _network_changed(self, state: NetworkState) -> None:
+        self._network = state
+        self._deferral.network(impaired=state.impaired)
+        if state.recovered:
+            self._longer_silence_ms = None
+        self._arm()
+
+    async def _speech_started(self, started_secs: float) -> None:
+        ended_secs = self._speech_ended_secs
+        gap_secs = 0.0 if ended_secs is None else started_secs - ended_secs
+        silence_ms = float(self._longer_silence_ms or 1000.0 * self._vad_stop_secs)
+        continuation = self._deferral.speech_started(gap_secs=gap_secs, vad_silence_ms=silence_ms)
+        if continuation is None:
+            continuation = self._premature_boundary(gap_secs, silence_ms)
+        if continuation is None:
+            return
+        self._merge = True
+        self._arm()
+        self._longer_silence_ms = continuation.silence_ms
+        await self._announce(
+            SetVadSilenceDuration(duration_ms=continuation.silence_ms, origin=DirectiveOrigin.DEFERRAL)
+        )
+
+    def _premature_boundary(self, gap_secs: float, silence_ms: float) -> Continuation | None:
+        """Speech before anything of the response was heard, on a line that is or just was bad."""
+        unreliable = self._network.impaired or self._network.band is LinkBand.RECOVERING
+        if not (self._response_pending and unreliable and self._config.mode.model_judges_line):
+            return None
+        self._response_pending = False
+        return Continuation(
+            gap_secs=gap_secs,
+            silence_ms=longer_silence_ms(
+                vad_silence_ms=silence_ms, gap_secs=gap_secs, config=self._config.deferral
+            ),
+        )
+
+    # Inference
+
+    async def _prepare_inference(self, frame: LLMContextFrame) -> None:
+        if self._config.mode is ControlMode.OFF:
+            return
+        if frame.speculation:
+            # A copy of the conversation for an answer that may never be given.
+            self._place_block(frame.context, self._state_text(), remember=False)
+            return
+        self._context = frame.context
+        merge, self._merge = self._merge, False
+        self._deferral.turn_answered()
+        await self._cancel_timer()
+        self._edit(frame.context, merge=merge)
+        advertise(frame.context, self._functions, handler=self._on_call)
+        self._place_block(frame.context, self._state_text())
+        self._response_pending = True
+
+    def _edit(self, context: LLMContext, *, merge: bool) -> None:
+        """Takes out what was ours in earlier turns: the state block and finished calls."""
+
+        def edited(messages: list[LLMContextMessage]) -> list[LLMContextMessage]:
+            kept = without_completed_calls(without_state_block(messages, self._block), self._names)
+            return merge_trailing_users(kept) if merge else kept
+
+        context.transform_messages(edited)
+        self._block = None
+
+    def _state_text(self) -> str | None:
+        lost_secs = self._network.concealed_total_secs - self._lost_before_turn_secs
+        text = render_state(self.snapshot, lost_in_turn_secs=lost_secs, config=self._config.render)
+        return None if text is None else f"{GUIDING_PRINCIPLE}\n{text}"
+
+    def _place_block(self, context: LLMContext, text: str | None, *, remember: bool = True) -> None:
+        if text is None:
+            return
+        block = make_state_block(text)
+        if remember:
+            self._block = block
+        context.add_message(block)  # type: ignore[arg-type]
+
+    def _refresh_block(self) -> None:
+        """After a directive took effect, the follow-up request must not show the state it changed."""
+        if self._block is None or self._context is None:
+            return
+        text = self._state_text()
+        if text is None:
+            block, self._block = self._block, None
+            self._context.transform_messages(lambda messages: without_state_block(messages, block))
+        else:
+            self._block["content"] = make_state_block(text)["content"]
+
+    # Functions
+
+    def _register_functions(self, llm: Any) -> None:
+        register = getattr(llm, "register_function", None)
+        if register is None:
+            return
+        has_function = getattr(llm, "has_function", lambda _name: False)
+        for spec in self._functions:
+            if has_function(spec.name):
+                logger.warning("{}: the application has a function {} of its own", self, spec.name)
+            else:
+                register(spec.name, self._on_call)
+
+    def _on_response(self) -> None:
+        self._answered.clear()
+        # Something else made the model answer (a tool of the application): nothing waits any more.
+        self._deferral.cancel()
+
+    async def _on_call(self, params: FunctionCallParams) -> None:
+        key = (params.tool_call_id, params.function_name)
+        result = self._answered.get(key)
+        if result is None:
+            result = await self._execute(params.function_name, params.arguments)
+            self._answered[key] = result
+        await params.result_callback(
+            result, properties=FunctionCallResultProperties(run_llm=self._run_after(result))
+        )
+
+    def _run_after(self, result: dict[str, Any]) -> bool | None:
+        """Whether the model runs again for this result; None leaves it to Pipecat (after the last call)."""
+        if self._deferral.reason is not None:
+            return False
+        # The answer was given along with the call; asking again would give it twice. With other tools in the same
+        # response, theirs is the decision.
+        only_ours = set(self._tap.called) <= self._names
+        answered = self._tap.spoken and only_ours and result.get("status") == "ok"
+        return False if answered else None
+
+    async def _execute(self, name: str, arguments: object) -> dict[str, Any]:
+        parsed = parse_call(name, arguments) if name in self._names else parse_call("", arguments)
+        rejected = parsed if isinstance(parsed, RejectedCall) else await self._apply(parsed)
+        if rejected is None:
+            return self._accepted(parsed)
+        self.rejected_calls += 1
+        logger.debug("{}: call rejected ({} {})", self, rejected.function, rejected.error.value)
+        await self._call_event_handler("on_directive_rejected", rejected)
+        return dict(rejected.as_result())
+
+    def _accepted(self, parsed: Directive | RejectedCall) -> dict[str, Any]:
+        match parsed:
+            case SetResponseSpeed(words_per_minute=wpm):
+                return {
+                    "status": "ok",
+                    "words_per_minute": self._speed.nearest_wpm(wpm) if self._speed else wpm,
+                }
+            case DeferResponse():
+                return {"status": "deferred"}
+            case _:
+                return {"status": "ok"}
+
+    async def _apply(self, directive: Directive) -> RejectedCall | None:
+        """Carries a directive out; returns why not, if it cannot be."""
+        match directive:
+            case SetResponseSpeed():
+                rejected = await self._apply_speed(directive)
+            case DeferResponse():
+                rejected = self._apply_deferral(directive)
+            case SetVadSilenceDuration():
+                self._longer_silence_ms, rejected = directive.duration_ms, None
+            case SetResponseInstruction():
+                # The call stays in the context for the response that follows, and leaves with the next turn.
+                rejected = None
+        if rejected is None:
+            await self._announce(directive)
+            self._refresh_block()
+        return rejected
+
+    async def _apply_speed(self, directive: SetResponseSpeed) -> RejectedCall | None:
+        function = "set_response_speed"
+        if self._speed is None:
+            detail = f"response speed is not supported by {self._tts_name}"
+            return RejectedCall(function=function, error=CallError.NOT_SUPPORTED, detail=detail)
+        try:
+            frame = self._speed.frame_for(directive.words_per_minute)
+        except UnavailableError as error:
+            return RejectedCall(function=function, error=CallError.NOT_SUPPORTED, detail=str(error))
+        await self.push_frame(frame)
+        self._set_wpm = self._speed.nearest_wpm(directive.words_per_minute)
+        return None
+
+    def _apply_deferral(self, directive: DeferResponse) -> RejectedCall | None:
+        detail = "answer now; a response can be deferred once per turn and before any of it"
+        rejected = RejectedCall(function="defer_response", error=CallError.NOT_NOW, detail=detail)
+        if self._tap.spoken or not self._deferral.available:
+            return rejected
+        try:
+            self._deferral.defer(directive.reason, now_secs=time.monotonic())
+        except InvalidTransitionError:
+            return rejected
+        self._arm()
+        return None
+
+    async def _announce(self, directive: Directive) -> None:
+        logger.debug("{}: {} ({})", self, type(directive).__name__, directive.origin.value)
+        await self.broadcast_frame(DirectiveFrame, directive=directive)
+        await self._call_event_handler("on_directive", directive)
+
+    # The deferred response
+
+    def _arm(self) -> None:
+        """Starts the timer when something waits; a running one looks at the deadline anew."""
+        if self._deferral.next_deadline() is not None and (self._timer is None or self._timer.done()):
+            self._timer = self.create_task(self._wait(), "deferral")
+
+    async def _wait(self) -> None:
+        while (deadline_secs := self._deferral.next_deadline()) is not None:
+            # Deadlines move in both directions (the line recovers, the caller goes on); 50 ms is one network sample.
+            await asyncio.sleep(min(0.05, max(0.0, deadline_secs - time.monotonic())))
+            reason = self._deferral.wake(now_secs=time.monotonic())
+            if reason is not None:
+                await self._answer_deferred()
+                return
+
+    async def _answer_deferred(self) -> None:
+        context = self._context
+        if context is None:
+            return
+        merge, self._merge = self._merge, False
+        self._edit(context, merge=merge)
+        text = self._state_text() or GUIDING_PRINCIPLE
+        self._place_block(context, f"{text}\n{_ANSWER_NOW}")
+        self._response_pending = True
+        await self.push_frame(LLMContextFrame(context=context))
+
+    async def _cancel_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None and timer is not asyncio.current_task():
+            await self.cancel_task(timer)

@@ -1,0 +1,47 @@
+"""Adds our functions to the tools of an LLM context without disturbing the application's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
+from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
+from pipecat.processors.aggregators.llm_context import LLMContext
+from pipecat.utils.types import is_given
+
+from pipecat_voicectx.orchestrator.functions import FunctionSpec
+
+__all__ = ["advertise"]
+
+
+def advertise(context: LLMContext, functions: Sequence[FunctionSpec], *, handler: Any) -> None:
+    """Makes sure that `context` advertises `functions`, behind whatever it advertises already.
+
+    The application may replace its tools at any time; call this before each inference. Its own set is not changed:
+    sets may be shared between sessions. A tool of the application with one of our names stays, ours is left out.
+    """
+    tools: Any = context.tools
+    known: ToolsSchema | None = tools if is_given(tools) and tools else None
+    names = {schema.name for schema in known.standard_tools} if known else set()
+    missing = [spec for spec in functions if spec.name not in names]
+    if not missing:
+        return
+    ours = [_schema(spec, handler) for spec in missing]
+    if known is None:
+        context.set_tools(ToolsSchema(standard_tools=ours))
+        return
+    # A direct function must go in as the function it is, or its handler would count as no longer advertised.
+    direct = {wrapper.name: wrapper.function for wrapper in known.direct_functions}
+    theirs = [direct.get(schema.name, schema) for schema in known.standard_tools]
+    context.set_tools(ToolsSchema(standard_tools=[*theirs, *ours], custom_tools=known.custom_tools))
+
+
+def _schema(spec: FunctionSpec, handler: Any) -> FunctionSchema:
+    return FunctionSchema(
+        name=spec.name,
+        description=spec.description,
+        properties={spec.argument: dict(spec.schema)},
+        required=[spec.argument],
+        handler=handler,
+    )

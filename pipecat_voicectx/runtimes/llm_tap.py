@@ -1,0 +1,51 @@
+"""What the serving LLM is doing, heard at its own exit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pipecat.frames.frames import (
+    Frame,
+    FunctionCallsStartedFrame,
+    LLMFullResponseStartFrame,
+    LLMTextFrame,
+)
+from pipecat.processors.frame_processor import FrameProcessor
+
+__all__ = ["LLMTap"]
+
+
+class LLMTap:
+    """Listens at the synchronous event `on_before_push_frame`, so it knows before anything downstream does."""
+
+    def __init__(self, llm: FrameProcessor | None, *, on_response: Callable[[], None]) -> None:
+        """Args:
+        llm: The service; None hears nothing.
+        on_response: Called when a response begins.
+        """
+        self._llm = llm
+        self._on_response = on_response
+        self.spoken = False
+        """Whether the present response holds text."""
+        self.called: tuple[str, ...] = ()
+        """Functions that the present response called."""
+        if llm is not None:
+            llm.add_event_handler("on_before_push_frame", self._frame)
+
+    def detach(self) -> None:
+        """Stops listening."""
+        if self._llm is not None:
+            self._llm.remove_event_handler("on_before_push_frame", self._frame)
+            self._llm = None
+
+    def _frame(self, _llm: FrameProcessor, frame: Frame) -> None:
+        match frame:
+            case LLMFullResponseStartFrame():
+                self.spoken, self.called = False, ()
+                self._on_response()
+            case LLMTextFrame() if frame.text.strip():
+                self.spoken = True
+            case FunctionCallsStartedFrame():
+                self.called = tuple(call.function_name for call in frame.function_calls)
+            case _:
+                pass
