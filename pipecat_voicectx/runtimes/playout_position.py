@@ -15,6 +15,11 @@ from pipecat.processors.frame_processor import FrameProcessor
 __all__ = ["PlayoutPositionSource", "SmallWebRTCPosition", "WrittenPosition", "find_position_source"]
 
 _RTP_HZ = 48_000
+# What aiortc's sender lags behind the track when a packet has just left: the packet's own 20 ms and 10 ms that its
+# resampler looks ahead. Measured on aiortc 1.16; tests/peers/test_playout_position.py watches it.
+_SEND_LAG = 1440
+# Before this much of a track was pulled, the sender may still hold the timestamp of the one before.
+_SETTLED_SECS = 0.2
 
 
 class PlayoutPositionSource(Protocol):
@@ -57,6 +62,7 @@ class SmallWebRTCPosition:
         self._output = output
         self._track: object | None = None
         self._epoch = -1
+        self._origin: int | None = None
 
     @staticmethod
     def fits(output: FrameProcessor) -> bool:
@@ -80,23 +86,22 @@ class SmallWebRTCPosition:
         track = self._present_track()
         position = getattr(track, "_timestamp", None)
         rate_hz = getattr(track, "_sample_rate", None)
-        step = getattr(track, "_samples_per_10ms", None)
         timestamp = getattr(self._sender(), "_RTCRtpSender__rtp_timestamp", None)
-        if not (isinstance(position, int) and isinstance(rate_hz, int) and isinstance(step, int)):
+        if not (isinstance(position, int) and isinstance(rate_hz, int) and isinstance(timestamp, int)):
             return None
-        if not isinstance(timestamp, int) or position <= 0 or rate_hz <= 0:
-            return None
-        # The sender's timestamp is that of the last packet, which holds two 10 ms frames of the track: between the
-        # two, the track is one frame further. Rounding to whole packets of 20 ms removes that.
-        packet = 2 * step
-        sent = (position - step) // packet * packet
-        return (timestamp - sent * _RTP_HZ // rate_hz) % 2**32
+        if timestamp and rate_hz > 0 and position >= _SETTLED_SECS * rate_hz:
+            candidate = (timestamp - position * _RTP_HZ // rate_hz + _SEND_LAG) % 2**32
+            # The track runs ahead of the last packet by 30 to 50 ms; at its least, the candidate is the origin.
+            if self._origin is None or 0 < (candidate - self._origin) % 2**32 < 2**31:
+                self._origin = candidate
+        return self._origin
 
     def _present_track(self) -> object | None:
         track = getattr(getattr(self._output, "_client", None), "_audio_output_track", None)
         if track is not None and track is not self._track:
             self._track = track
             self._epoch += 1
+            self._origin = None
         return track
 
     def _sender(self) -> Any:
