@@ -30,7 +30,8 @@ __all__ = [
 _WRONG = (
     r"that is (?:wrong|not right|not true|incorrect|not correct|a mistake|old|last year|outdated)|"
     r"that is (?:my|the) old one|you got (?:that|it) wrong|that was (?:wrong|a mistake|last year)|"
-    r"[\w ]{1,30} (?:was|is) wrong|my mistake|my bad|correction|scratch that|let me correct that|that is not what i said"
+    r"[\w ]{1,30} (?:was|is) wrong|my mistake|my bad|correction|scratch that|let me correct that|"
+    r"that is not what i said"
 )
 _STRONG = (
     r"no|nope|nah|sorry|wait|hang on|hold on|oops|i mean|i meant to say|i meant|i should say|rather|"

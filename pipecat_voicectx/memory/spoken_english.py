@@ -18,6 +18,7 @@ __all__ = [
     "expand_contractions",
     "is_number_phrase",
     "lemma",
+    "spoken_number",
     "value_class",
 ]
 
@@ -194,3 +195,31 @@ def value_class(text: str) -> tuple[str, tuple[int, int]] | None:
         if number[0].casefold() != "oh":
             return "number", number.span()
     return None
+
+
+_UNITS = dict(zip(_NUMBER_TEXT.split()[1:21], range(20), strict=True)) | {"oh": 0}
+_TENS = dict(zip(_NUMBER_TEXT.split()[21:29], range(20, 100, 10), strict=True))
+
+
+def spoken_number(text: str) -> float | int | None:
+    """The number in "forty two", "fifteen hundred" or "2,000 euros"; None when there is none to be sure of."""
+    digits = re.search(r"\d[\d,]*(?:\.\d+)?", text)
+    if digits is not None:
+        plain = digits[0].replace(",", "")
+        return float(plain) if "." in plain else int(plain)
+    total, current, found = 0, 0, False
+    for word in re.findall(r"[a-z]+", text.casefold()):
+        if word in _UNITS or word in _TENS:
+            current += _UNITS.get(word, 0) + _TENS.get(word, 0)
+        elif word == "hundred" and found:
+            current *= 100
+        elif word == "thousand" and found:
+            total, current = total + current * 1000, 0
+        elif word == "and" and found:
+            continue
+        elif found:
+            break
+        else:
+            continue
+        found = True
+    return total + current if found else None
