@@ -66,9 +66,10 @@ class Child:
             self._signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_GRACE_SECS)
-        self._signal(signal.SIGKILL)
-        self._process.wait()
-        self._output.close()
+        if not self._output.closed:  # the second time its number may be somebody else's
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+            self._output.close()
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):

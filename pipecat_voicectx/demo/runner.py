@@ -14,7 +14,6 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -29,20 +28,12 @@ from pipecat_voicectx.demo.score import score_pass
 from pipecat_voicectx.demo.timeline import Timeline
 from pipecat_voicectx.errors import UnavailableError, UsageError
 
-__all__ = ["PassResult", "play_pass", "run_demo", "write_whole"]
+__all__ = ["play_pass", "run_demo", "write_whole"]
 
 _POLL_SECS = 0.1
 # Chosen: a pass on a virtual clock takes half its call's length on an idle core.
 _FAST_PASS_SECS = 600.0
 _LIVE_PASS_SECS = 300.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassResult:
-    """What one pass left."""
-
-    plugin: bool
-    events: list[dict[str, object]]
 
 
 def run_demo(
@@ -62,14 +53,18 @@ def run_demo(
         stack.enter_context(_ending_on_signals())
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="voicectx-demo-"))
         timeline = stack.enter_context(Timeline(scenario))
-        passes = []
-        for plugin in (False, True):
-            files = PassFiles(Path(folder) / ("voicectx" if plugin else "stock"))
-            files.folder.mkdir()
-            timeline.begin(plugin=plugin)
-            passes.append(
-                play_pass(plugin=plugin, fast=fast, files=files, scenario_path=path, timeline=timeline)
-            )
+        passes = [
+            _Pass(plugin=plugin, fast=fast, folder=Path(folder), scenario_path=path)
+            for plugin in (False, True)
+        ]
+        for each in passes:
+            stack.callback(each.stop)
+        if fast:
+            for each in passes:
+                each.start()  # on a virtual clock they cannot disturb each other
+        for each in passes:
+            timeline.begin(plugin=each.plugin)
+            each.play(timeline)
             timeline.end()
         _conclude(
             scenario, passes, fast=fast, json_path=json_path, report_path=report_path, timeline=timeline
@@ -78,32 +73,68 @@ def run_demo(
 
 
 def play_pass(
-    *, plugin: bool, fast: bool, files: PassFiles, scenario_path: Path, timeline: Timeline
-) -> PassResult:
+    *, plugin: bool, fast: bool, folder: Path, scenario_path: Path, timeline: Timeline
+) -> list[dict[str, object]]:
     """Plays one pass in child processes and returns its events.
 
     Raises:
         UnavailableError: It broke off or took too long; the message names the reason.
     """
-    args = ["--folder", str(files.folder), "--scenario", str(scenario_path), "--bot", str(bot_path())]
-    args += ["--plugin", "1" if plugin else "0"]
-    if not fast:
-        args += ["--port", str(preflight.demo_port())]
-    module = "pipecat_voicectx.demo.fast_pass" if fast else "pipecat_voicectx.demo.live_pass"
-    child = Child(module, args, output=files.log, group=Group.OWN)
-    tail = EventTail(files.event_files)
-    deadline_secs = time.monotonic() + (_FAST_PASS_SECS if fast else _LIVE_PASS_SECS)
+    one = _Pass(plugin=plugin, fast=fast, folder=folder, scenario_path=scenario_path)
     try:
-        while child.exit_code is None and time.monotonic() < deadline_secs:
-            _show(tail.read(), files, timeline)
+        one.play(timeline)
+    finally:
+        one.stop()
+    return one.events
+
+
+class _Pass:
+    """One pass: a child process and the files it fills."""
+
+    def __init__(self, *, plugin: bool, fast: bool, folder: Path, scenario_path: Path) -> None:
+        self.plugin = plugin
+        self.events: list[dict[str, object]] = []
+        self._fast = fast
+        self._files = PassFiles(folder / ("voicectx" if plugin else "stock"))
+        self._scenario_path = scenario_path
+        self._child: Child | None = None
+        self._deadline_secs = 0.0
+
+    def start(self) -> Child:
+        """Starts the child, unless it runs already."""
+        if self._child is None:
+            self._files.folder.mkdir()
+            args = ["--folder", str(self._files.folder), "--scenario", str(self._scenario_path)]
+            args += ["--bot", str(bot_path()), "--plugin", "1" if self.plugin else "0"]
+            if not self._fast:
+                args += ["--port", str(preflight.demo_port())]
+            module = "pipecat_voicectx.demo." + ("fast_pass" if self._fast else "live_pass")
+            self._deadline_secs = time.monotonic() + (_FAST_PASS_SECS if self._fast else _LIVE_PASS_SECS)
+            self._child = Child(module, args, output=self._files.log, group=Group.OWN)
+        return self._child
+
+    def play(self, timeline: Timeline) -> None:
+        """Shows the pass to its end and leaves its events in `events`.
+
+        Raises:
+            UnavailableError: It broke off or took too long.
+        """
+        child = self.start()
+        tail = EventTail(self._files.event_files)
+        while child.exit_code is None and time.monotonic() < self._deadline_secs:
+            _show(tail.read(), self._files, timeline)
             time.sleep(_POLL_SECS)
         exit_code = child.exit_code
-    finally:
-        child.stop()
-    _show(tail.read(), files, timeline)
-    if exit_code != 0:
-        raise UnavailableError(_failure(files, exit_code))
-    return PassResult(plugin=plugin, events=list(read_events(files.event_files)))
+        self.stop()
+        _show(tail.read(), self._files, timeline)
+        if exit_code != 0:
+            raise UnavailableError(_failure(self._files, exit_code))
+        self.events = list(read_events(self._files.event_files))
+
+    def stop(self) -> None:
+        """Ends the child; safe to call at any time."""
+        if self._child is not None:
+            self._child.stop()
 
 
 def _show(events: list[dict[str, object]], files: PassFiles, timeline: Timeline) -> None:
@@ -188,7 +219,7 @@ def _ending_on_signals() -> Iterator[None]:
 
 def _conclude(
     scenario: Scenario,
-    passes: list[PassResult],
+    passes: list[_Pass],
     *,
     fast: bool,
     json_path: Path | None,

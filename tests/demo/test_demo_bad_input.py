@@ -142,7 +142,7 @@ def test_an_interrupted_demo_leaves_no_process_and_no_file(place: Path) -> None:
         text=True,
     )
     try:
-        _wait_for(lambda: len(_marked(mark)) == 2, "the first pass to start")
+        _wait_for(lambda: len(_marked(mark)) == 3, "both passes to start")
         demo.send_signal(signal.SIGTERM)
         _, complaint = demo.communicate(timeout=20)
     finally:
@@ -165,7 +165,7 @@ def test_a_killed_demo_takes_its_children_with_it(place: Path) -> None:
         stderr=subprocess.DEVNULL,
     )
     try:
-        _wait_for(lambda: len(_marked(mark)) == 2, "the first pass to start")
+        _wait_for(lambda: len(_marked(mark)) == 3, "both passes to start")
     finally:
         demo.kill()
         demo.wait()

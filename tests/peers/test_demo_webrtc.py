@@ -18,7 +18,6 @@ pytest.importorskip("espeakng_loader", reason="pip install 'pipecat-voicectx[dem
 
 from rich.console import Console
 
-from pipecat_voicectx.demo.pass_files import PassFiles
 from pipecat_voicectx.demo.runner import play_pass
 from pipecat_voicectx.demo.scenario import Scenario, load_scenario
 from pipecat_voicectx.demo.score import score_pass
@@ -54,17 +53,17 @@ def _play(scenario_path: Path, folder: Path, *, plugin: bool) -> tuple[Scenario,
     os.environ["VOICECTX_DEMO_PORT"] = str(_free_port())
     os.environ["PYTHONPATH"] = str(_ROOT)
     try:
-        result = play_pass(
+        events = play_pass(
             plugin=plugin,
             fast=False,
-            files=PassFiles(folder),
+            folder=folder,
             scenario_path=scenario_path,
             timeline=Timeline(scenario, console=Console(file=io.StringIO())),
         )
     finally:
         os.environ.clear()
         os.environ.update(saved)
-    return scenario, result.events
+    return scenario, events
 
 
 def _of(events: list[dict[str, Any]], source: str, kind: str) -> list[Mapping[str, Any]]:
