@@ -49,9 +49,14 @@ def split_words(text: str) -> list[str]:
     return _UNIT.findall(text)
 
 
+def is_unspaced(word: str) -> bool:
+    """Whether a unit begins with a sign of a script written without blanks."""
+    return _UNSPACED.match(word) is not None
+
+
 def word_weight(word: str) -> float:
     """Relative spoken length of a unit, in letters."""
-    if _UNSPACED.match(word):
+    if is_unspaced(word):
         return _UNSPACED_WEIGHT
     letters = sum(1 for char in word if char.isalpha())
     digits = sum(1 for char in word if char.isdigit())

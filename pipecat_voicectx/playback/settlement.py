@@ -167,6 +167,11 @@ class TurnSettler:
             return now_secs
         return onset
 
+    def played_secs(self, now_secs: float) -> dict[int, float]:
+        """Seconds played of each utterance at the onset of the speech that interrupts now."""
+        playhead = self.clock.playhead(self.onset_secs(now_secs))
+        return {number: samples / self.clock.rate_hz for number, samples in playhead.utterances.items()}
+
     # Commits
 
     def uncommitted(self) -> list[LedgerEntry]:

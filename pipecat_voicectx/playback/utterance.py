@@ -17,6 +17,7 @@ from enum import Enum
 
 from pipecat_voicectx.playback.alignment import (
     SpeakingPace,
+    is_unspaced,
     split_words,
     text_ends,
     text_weight,
@@ -77,6 +78,8 @@ class Segment:
     """Audio when the text was confirmed, if its audio came in between; else None."""
     spoken: bool = True
     """False for text that is only shown."""
+    confirmed: bool = False
+    """Whether the synthesizer has taken the text."""
     has_spacing: bool = False
     """The text carries its own blanks: none is inserted between it and a neighbour that does too."""
     words: list[tuple[str, float, bool]] = field(default_factory=list)
@@ -140,15 +143,32 @@ class Utterance:
     def confirm(self, segment_id: int | None, text: str, *, has_spacing: bool = False) -> None:
         """The synthesizer is done with a text, or (streaming) has taken it. Announces the text if nobody did."""
         segment = self._segment(segment_id)
-        if segment is None:
-            self.announce(segment_id, text, has_spacing=has_spacing)
+        if segment is None or (segment_id is None and segment.confirmed):
+            self._append(text, has_spacing=has_spacing)
             return
+        segment.confirmed = True
         segment.text = text
         segment.has_spacing = has_spacing
         if self._streamed is None:
             self._streamed = self.audio_samples == segment.start_samples
         if not self._streamed:
             segment.end_samples = self.audio_samples
+
+    def _append(self, text: str, *, has_spacing: bool) -> None:
+        """A text that came without an announcement: the next sentence, or (a transcript) the next bit of one."""
+        last = self.segments[-1] if self.segments else None
+        if (
+            last is not None
+            and last.spoken
+            and last.has_spacing
+            and has_spacing
+            and not _is_sentence(last.text)
+        ):
+            last.text += text
+            return
+        self.announce(None, text, has_spacing=has_spacing)
+        self.segments[-1].confirmed = True
+        self._streamed = True
 
     def mark_word(
         self, segment_id: int | None, text: str, start_secs: float, *, has_spacing: bool = False
@@ -329,6 +349,10 @@ class Utterance:
         return next((segment for segment in self.segments if segment.segment_id == segment_id), None)
 
 
+def _is_sentence(text: str) -> bool:
+    return text.rstrip().endswith((".", "!", "?", "\u3002", "\uff01", "\uff1f"))
+
+
 def _with_leads(segment: Segment, spaced_before: bool) -> list[tuple[str, str]]:
     """(lead, word) of a text's units; the first lead is a blank unless both neighbours carry their own."""
     words: list[tuple[str, str]] = []
@@ -336,7 +360,7 @@ def _with_leads(segment: Segment, spaced_before: bool) -> list[tuple[str, str]]:
     for word in split_words(segment.text):
         start = segment.text.index(word, position)
         lead = segment.text[position:start]
-        if not words and not (segment.has_spacing and spaced_before):
+        if not words and not (segment.has_spacing and spaced_before and (lead or is_unspaced(word))):
             lead = " "
         words.append((lead, word))
         position = start + len(word)

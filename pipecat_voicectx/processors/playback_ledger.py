@@ -54,6 +54,7 @@ from pipecat_voicectx.runtimes.cascaded import CascadedTaps
 from pipecat_voicectx.runtimes.client_link import Announcements, ClientLink
 from pipecat_voicectx.runtimes.heard_messages import HeardMessages
 from pipecat_voicectx.runtimes.playout_position import PlayoutPositionSource, find_position_source
+from pipecat_voicectx.runtimes.realtime import RealtimeTruncation
 from pipecat_voicectx.sources.client_messages import RTVI_MESSAGE_TYPE, is_client_message
 from pipecat_voicectx.states.network import NetworkState
 
@@ -106,7 +107,8 @@ class PlaybackLedger(FrameProcessor):
 
         Args:
             context: The context the aggregators share.
-            tts: The TTS service, or whatever sends TTS frames into the output transport.
+            tts: The TTS service, or whatever sends TTS frames into the output transport. An OpenAI Realtime
+                service also has the truncates it sends corrected.
             output: The output transport (`transport.output()`).
             config: Settings.
             position: Where the outgoing track stands. None: found for SmallWebRTC, counted from writes otherwise.
@@ -129,6 +131,13 @@ class PlaybackLedger(FrameProcessor):
             on_turn_started=self._on_turn_started,
         )
         self._taps.attach(tts, output)
+        self._truncation = None
+        if RealtimeTruncation.fits(tts):
+            self._truncation = RealtimeTruncation(
+                tts,
+                utterance_now=self._taps.synthesizing,
+                played=lambda: self._settler.played_secs(time.monotonic()),
+            )
         self._starting: list[tuple[LedgerEntry, int]] = []
         self._timer: asyncio.Task[None] | None = None
         self._last_unheard: HeardTurn | None = None
@@ -280,6 +289,8 @@ class PlaybackLedger(FrameProcessor):
                     await self._on_settled(event.turn)
                 case RevokeAudio():
                     await self._send(self._link.revoke(event))
+                    if self._truncation is not None:
+                        await self._truncation.cut()
         self._arm_timer()
 
     async def _on_settled(self, turn: HeardTurn) -> None:

@@ -73,6 +73,7 @@ class CascadedTaps:
     _contexts: dict[str | None, int] = field(default_factory=dict)
     _bases: dict[int, _WordBase] = field(default_factory=dict)
     _places: dict[int, tuple[int, int | None]] = field(default_factory=dict)
+    _ended_turn: int = 0
     _last_pts: int = 0
     _writing: int | None = None
     _written: dict[int, int] = field(default_factory=dict)
@@ -110,7 +111,7 @@ class CascadedTaps:
             case TTSAudioRawFrame():
                 self._on_synthesized(frame)
             case TTSStoppedFrame():
-                self._close(self._contexts.get(frame.context_id))
+                self._on_synthesis_stopped(frame.context_id)
             case LLMFullResponseStartFrame():
                 self._close_turn()
                 self._turn = self.ledger.open_turn(time.monotonic())
@@ -120,11 +121,20 @@ class CascadedTaps:
             case FunctionCallInProgressFrame():
                 self._mark_place(frame)
             case InterruptionFrame():
-                self.stopped_turns = [entry.turn_id for entry in self.ledger.turns]
-                self._close_turn()
-                self._last_pts = 0
+                self._on_interruption()
             case _:
                 pass
+
+    def _on_interruption(self) -> None:
+        self.stopped_turns = [entry.turn_id for entry in self.ledger.turns]
+        self._close_turn()
+        self._last_pts = 0
+        # What is said next under the same name is something else; what cannot be stopped goes on.
+        self._contexts = {
+            context_id: number
+            for context_id, number in self._contexts.items()
+            if (found := self.ledger.find_utterance(number)) is not None and not found[1].interruptible
+        }
 
     def _on_spoken_text(self, frame: TTSTextFrame) -> None:
         number = self._contexts.get(frame.context_id)
@@ -203,6 +213,19 @@ class CascadedTaps:
         self._forget_old()
         return number
 
+    def _on_synthesis_stopped(self, context_id: str | None) -> None:
+        number = self._contexts.get(context_id)
+        found = None if number is None else self.ledger.find_utterance(number)
+        broken_off = context_id is None and found is not None and found[0].turn_id <= self._ended_turn
+        if found is not None and not broken_off:
+            found[1].close(self.ledger.pace)
+
+    def synthesizing(self) -> tuple[int, int] | None:
+        """(number, audio samples so far) of the utterance without a context that is being made, if there is one."""
+        number = self._contexts.get(None)
+        found = None if number is None else self.ledger.find_utterance(number)
+        return None if number is None or found is None else (number, found[1].audio_samples)
+
     def _is_closed(self, number: int) -> bool:
         found = self.ledger.find_utterance(number)
         return found is None or found[1].closed
@@ -211,11 +234,6 @@ class CascadedTaps:
         found = self.ledger.find_utterance(number)
         assert found is not None, "an utterance in `_contexts` is in the ledger"
         return found[1]
-
-    def _close(self, number: int | None) -> None:
-        found = None if number is None else self.ledger.find_utterance(number)
-        if found is not None:
-            found[1].close(self.ledger.pace)
 
     def _mark_place(self, frame: Frame) -> None:
         if self.ledger.turns:
@@ -228,9 +246,14 @@ class CascadedTaps:
 
     def _end_turn(self) -> None:
         """The answer's end came after all of its audio."""
+        if self.ledger.turns:
+            self._ended_turn = self.ledger.turns[-1].turn_id
         if self._turn is not None:
             for utterance in self._turn.utterances.values():
-                utterance.close(self.ledger.pace)
+                # A service without contexts (speech to speech) says by TTSStoppedFrame when its audio is complete;
+                # without that, its answer was broken off and more text than audio may have come.
+                if utterance.context_id is not None:
+                    utterance.close(self.ledger.pace)
         self._close_turn()
 
     def _close_turn(self) -> None:

@@ -63,6 +63,8 @@ __all__ = [
     "Script",
     "ScriptedTTS",
     "Shape",
+    "SimulatedClient",
+    "Top",
     "TrackOutput",
     "run_barge_in",
 ]
@@ -411,7 +413,7 @@ class Outcome:
         return self.committed - self.heard
 
 
-class _Top(FrameProcessor):
+class Top(FrameProcessor):
     """First in the pipeline; client messages enter here, as from an input transport."""
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
@@ -419,8 +421,8 @@ class _Top(FrameProcessor):
         await self.push_frame(frame, direction)
 
 
-class _SimulatedClient:
-    def __init__(self, client: Client, output: TrackOutput, top: _Top) -> None:
+class SimulatedClient:
+    def __init__(self, client: Client, output: TrackOutput, top: Top) -> None:
         self._client, self._top = client, top
         self._arrivals: list[tuple[float, int]] = []
         self._rng = random.Random(client.seed)
@@ -548,7 +550,7 @@ async def run_scene(
         ScriptedLLM(script, shape, token_secs=token_secs),
         ScriptedTTS(script, shape),
         TrackOutput(),
-        _Top(),
+        Top(),
     )
     ledger = None
     if not stock:
@@ -589,7 +591,7 @@ async def run_scene(
     output.add_event_handler("on_before_push_frame", on_output)
     if ledger is not None:
         ledger.add_event_handler("on_heard", on_heard)
-    simulated = _SimulatedClient(client, output, top)
+    simulated = SimulatedClient(client, output, top)
 
     async def drive() -> Any:
         await ready.wait()

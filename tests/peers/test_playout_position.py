@@ -1,6 +1,7 @@
-"""The RTP clock of a real aiortc sender against Pipecat's track: what a browser's acknowledgement is translated with."""
+"""The RTP clock of a real aiortc sender against Pipecat's track, as a browser's acknowledgement needs it."""
 
 import asyncio
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,7 +40,7 @@ class _Peers:
             transceiver.direction = "sendrecv"
         await self.server.setLocalDescription(await self.server.createAnswer())
         await self.client.setRemoteDescription(self.server.localDescription)
-        while self.server.connectionState != "connected":
+        while self.server.connectionState != "connected":  # noqa: ASYNC110 - aiortc's event comes too early
             await asyncio.sleep(0.02)
         self.sender = self.server.getTransceivers()[0].sender
         transport = self.sender.transport
@@ -103,7 +104,7 @@ def test_an_rtp_time_the_client_plays_translates_to_the_sample_that_was_written(
         loud = np.flatnonzero(np.abs(signal.astype(int)) > 1500)
         starts = [
             loud[0],
-            *[after for before, after in zip(loud, loud[1:], strict=False) if after - before > 4800],
+            *[after for before, after in itertools.pairwise(loud) if after - before > 4800],
         ]
         # aiortc's receiver counts from its first packet.
         heard = [int(times[index]) + peers.first_timestamps[0] for index in starts]

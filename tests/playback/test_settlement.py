@@ -410,3 +410,10 @@ def test_an_answer_heard_whole_whose_end_got_lost_is_committed_by_the_next_inter
         ("one two", False)
     ]
     assert settled(events) == []
+
+
+def test_seconds_played_of_each_utterance_are_those_at_the_onset() -> None:
+    call = Call()
+    call.turn(WORDS, at=1.0)
+    call.settler.speech_started(2.0)
+    assert call.settler.played_secs(2.4) == {1: pytest.approx(0.8)}

@@ -239,3 +239,28 @@ def test_texts_without_any_audio_are_not_placed() -> None:
         Placement.UNPLACED,
         Placement.UNSPOKEN,
     ]
+
+
+def test_a_transcript_in_bits_is_one_sentence_after_the_other() -> None:
+    target = utterance()
+    for bit in ("Hello", " there", ".", " How", " are you?", "Fine", "。今日", "は"):
+        target.confirm(None, bit, has_spacing=True)
+    speak(target, 800)
+    assert [segment.text for segment in target.segments] == ["Hello there.", " How are you?", "Fine。今日は"]
+    assert joined(target.pieces(known_pace())) == "Hello there. How are you? Fine。今日は"
+    assert {segment.end_samples for segment in target.segments} == {None}
+
+
+def test_a_transcript_in_a_script_without_blanks_gets_none() -> None:
+    target = utterance()
+    for bit in ("今日は。", "元気", "です。"):
+        target.confirm(None, bit, has_spacing=True)
+    assert joined(target.pieces(SpeakingPace())) == "今日は。元気です。"
+
+
+def test_a_confirmation_after_text_that_is_only_shown_is_a_text_of_its_own() -> None:
+    target = utterance()
+    target.confirm(None, "one", has_spacing=True)
+    target.show("CODE", has_spacing=True)
+    target.confirm(None, "two", has_spacing=True)
+    assert [segment.text for segment in target.segments] == ["one", "CODE", "two"]
