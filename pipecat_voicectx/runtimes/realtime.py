@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pipecat.frames.frames import Frame, TTSAudioRawFrame
 from pipecat.processors.frame_processor import FrameProcessor
@@ -54,7 +54,7 @@ class RealtimeTruncation:
             utterance_now: (number, audio samples so far) of the utterance the service is synthesizing.
             played: Seconds played of each utterance at the onset of the user's speech.
         """
-        self._llm: Any = llm
+        self._llm = cast(Any, llm)
         self._utterance_now = utterance_now
         self._played = played
         self._items: deque[_Item] = deque(maxlen=_MAX_ITEMS)
