@@ -99,9 +99,11 @@ class _LiveCall:
                 connected.set()
 
         self._peer.on("connectionstatechange", on_state)
+        self._gate.install(transceiver.sender.transport)
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT_SECS):
                 await connect(self._peer, number)
+                # Bundling may have moved the audio to another transport, before anything was sent.
                 self._gate.install(transceiver.sender.transport)
                 await connected.wait()
                 self._first_rtp = await self._gate.first_timestamp(_CONNECT_TIMEOUT_SECS)

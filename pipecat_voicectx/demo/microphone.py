@@ -109,6 +109,7 @@ class LossGate:
         """Without anything to drop; `on_loss` gets start, end and packets of each run of losses."""
         self._on_loss = on_loss
         self._lost: set[int] = set()
+        self._installed: list[Any] = []
         self._run: tuple[float, float, int] | None = None
         self._first_packet = asyncio.get_running_loop().create_future()
 
@@ -122,7 +123,10 @@ class LossGate:
         return timestamp
 
     def install(self, transport: Any) -> None:
-        """Puts the gate in front of an aiortc transport's `_send_rtp` (or a stand-in's)."""
+        """Puts the gate in front of an aiortc transport's `_send_rtp` (or a stand-in's), once."""
+        if transport in self._installed:
+            return
+        self._installed.append(transport)
         send: Callable[[bytes], Awaitable[None]] = transport._send_rtp
 
         async def gated(data: bytes) -> None:
