@@ -125,6 +125,7 @@ class Orchestrator(FrameProcessor):
         self._merge = False
         self._block: dict[str, str] | None = None
         self._answered: dict[tuple[str, str], dict[str, Any]] = {}
+        self._calls_done = 0
         self._timer: asyncio.Task[None] | None = None
         self.rejected_calls = 0
         """Calls that changed nothing."""
@@ -298,6 +299,7 @@ class Orchestrator(FrameProcessor):
 
     def _on_response(self) -> None:
         self._answered.clear()
+        self._calls_done = 0
         # Something else made the model answer (a tool of the application): nothing waits any more.
         self._deferral.cancel()
 
@@ -307,19 +309,25 @@ class Orchestrator(FrameProcessor):
         if result is None:
             result = await self._execute(params.function_name, params.arguments)
             self._answered[key] = result
+        self._calls_done += 1
         await params.result_callback(
-            result, properties=FunctionCallResultProperties(run_llm=self._run_after(result))
+            result, properties=FunctionCallResultProperties(run_llm=self._run_after())
         )
 
-    def _run_after(self, result: dict[str, Any]) -> bool | None:
-        """Whether the model runs again for this result; None leaves it to Pipecat (after the last call)."""
+    def _run_after(self) -> bool | None:
+        """Whether the model runs again for this result; None leaves it to Pipecat."""
         if self._deferral.reason is not None:
             return False
-        # The answer was given along with the call; asking again would give it twice. With other tools in the same
-        # response, theirs is the decision.
-        only_ours = set(self._tap.called) <= self._names
-        answered = self._tap.spoken and only_ours and result.get("status") == "ok"
-        return False if answered else None
+        called = self._tap.called
+        if not called or not set(called) <= self._names:
+            # With tools of the application in the same response, what follows is their decision.
+            return None
+        if self._calls_done < len(called):
+            # The last one decides: a later call of the same response may defer it.
+            return False
+        answered = self._tap.spoken and all(item.get("status") == "ok" for item in self._answered.values())
+        # The answer was given along with the calls; asking again would give it twice.
+        return not answered
 
     async def _execute(self, name: str, arguments: object) -> dict[str, Any]:
         parsed = parse_call(name, arguments) if name in self._names else parse_call("", arguments)
