@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +24,48 @@ from pipecat_voicectx.errors import UnavailableError, VoiceContextError
 
 __all__ = ["main"]
 
+# Measured: 7 s from a cold start on two cores (importing Pipecat, loading the VAD).
+_BOT_START_SECS = 60.0
+
 
 async def _run(args: argparse.Namespace) -> None:
     files = PassFiles(args.folder)
-    log = EventLog(files.caller_events, "caller", args.start_secs)
+    scenario = load_scenario(args.scenario)
     async with aiohttp.ClientSession(base_url=args.url) as http:
+        await _ready(http)
+        start_secs = time.monotonic()
+        beside = files.start.with_suffix(".new")
+        beside.write_text(repr(start_secs), encoding="utf-8")
+        beside.replace(files.start)
 
         async def connect(peer: Any, call: int) -> None:
             body = files.session_body(
-                plugin=args.plugin == "1", scenario_path=args.scenario, call=call, start_secs=args.start_secs
+                plugin=args.plugin == "1", scenario_path=args.scenario, call=call, start_secs=start_secs
             )
             await _signal(http, peer, body)
 
         await run_caller(
-            load_scenario(args.scenario),
-            log=log,
+            scenario,
+            log=EventLog(files.caller_events, "caller", start_secs),
             new_peer=lambda: RTCPeerConnection(RTCConfiguration(iceServers=[])),
             connect=connect,
         )
+
+
+async def _ready(http: aiohttp.ClientSession) -> None:
+    """Waits until the bot's server answers.
+
+    Raises:
+        UnavailableError: It did not start.
+    """
+    deadline_secs = time.monotonic() + _BOT_START_SECS
+    while time.monotonic() < deadline_secs:
+        with contextlib.suppress(aiohttp.ClientError):
+            async with http.get("/status") as response:
+                if response.status == 200:
+                    return
+        await asyncio.sleep(0.1)
+    raise UnavailableError(f"the bot did not start within {_BOT_START_SECS:.0f} s")
 
 
 async def _signal(http: aiohttp.ClientSession, peer: RTCPeerConnection, body: dict[str, object]) -> None:
@@ -62,7 +88,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--scenario", type=Path, required=True)
     parser.add_argument("--plugin", choices=("0", "1"), required=True)
-    parser.add_argument("--start-secs", type=float, required=True)
     args = parser.parse_args(argv)
     end_with_parent()
     use_loopback_only()

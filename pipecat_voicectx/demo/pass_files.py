@@ -30,6 +30,11 @@ class PassFiles:
         return self.folder / "llm.jsonl"
 
     @property
+    def start(self) -> Path:
+        """Monotonic time at which a live pass began; written by the caller when the bot could be called."""
+        return self.folder / "start_secs"
+
+    @property
     def store(self) -> Path:
         return self.folder / "store"
 

@@ -3,7 +3,8 @@
 Audio arrives as 20 ms pieces placed on the sender's RTP timeline (48 kHz, 0 at the first packet). It starts
 `delay_secs` after the first piece arrived and then runs on the clock, at one second per second. A piece that is not
 there when its turn comes is a hole and plays as silence; when nothing later is there either, the position waits and
-the delay grows by the wait, as a jitter buffer's does. Time is an argument; nothing here reads a clock.
+the delay grows by the wait, as a jitter buffer's does. Like one, it catches up again by leaving out silence, and in
+the end speech, when more is waiting than it should. Time is an argument; nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ RTP_RATE_HZ = 48_000
 PIECE_SAMPLES = 960
 # Opus look-ahead at 48 kHz: decoded audio lies this much behind its RTP timestamp (RFC 7845; measured for aiortc).
 CODEC_DELAY_SAMPLES = 312
+# Chosen, after what Chromium's buffer does: silence is left out when this much more than the delay is waiting, and
+# anything when it is that much more.
+_CATCH_UP_SECS = 0.08
+_FLUSH_SECS = 0.6
+_SILENCE_PEAK = 330
 # Bounded: 30 s of pieces; more can only pile up when nobody asks for the position.
 _MAX_PIECES = 1500
 
@@ -80,11 +86,25 @@ class Playout:
                 self._epoch_secs = now_secs - self._next / RTP_RATE_HZ
                 break
             at_secs = self._epoch_secs + self._next / RTP_RATE_HZ
+            if self._leaves_out(now_secs):
+                self._pieces.pop(self._next, None)
+                self._next += PIECE_SAMPLES
+                self._epoch_secs -= PIECE_SAMPLES / RTP_RATE_HZ
+                continue
             played.append(PlayedPiece(at_secs, self._pieces.pop(self._next, 0)))
             self._next += PIECE_SAMPLES
         while self._order and self._order[0] < self._next:
             self._order.popleft()
         return played
+
+    def _leaves_out(self, now_secs: float) -> bool:
+        """Whether the next piece is skipped to catch up."""
+        assert self._next is not None
+        waiting_secs = (self._newest + PIECE_SAMPLES) / RTP_RATE_HZ - (now_secs - self._epoch_secs)
+        extra_secs = waiting_secs - self._delay_secs
+        if extra_secs > _FLUSH_SECS:
+            return True
+        return extra_secs > _CATCH_UP_SECS and self._pieces.get(self._next, 0) < _SILENCE_PEAK
 
     def track_sample(self, *, now_secs: float) -> int | None:
         """Samples of the bot's track played by now; None before the first."""

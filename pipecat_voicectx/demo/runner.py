@@ -30,6 +30,7 @@ from pipecat_voicectx.errors import UnavailableError, UsageError
 
 __all__ = ["play_pass", "run_demo", "write_whole"]
 
+_KEEP_ENV = "VOICECTX_DEMO_KEEP"
 _POLL_SECS = 0.1
 # Chosen: a pass on a virtual clock takes half its call's length on an idle core.
 _FAST_PASS_SECS = 600.0
@@ -51,11 +52,10 @@ def run_demo(
     with contextlib.ExitStack() as stack:
         stack.enter_context(preflight.single_demo())
         stack.enter_context(_ending_on_signals())
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="voicectx-demo-"))
+        folder = stack.enter_context(_pass_folder())
         timeline = stack.enter_context(Timeline(scenario))
         passes = [
-            _Pass(plugin=plugin, fast=fast, folder=Path(folder), scenario_path=path)
-            for plugin in (False, True)
+            _Pass(plugin=plugin, fast=fast, folder=folder, scenario_path=path) for plugin in (False, True)
         ]
         for each in passes:
             stack.callback(each.stop)
@@ -200,6 +200,22 @@ def _failure(files: PassFiles, exit_code: int | None) -> str:
         else f"it ended with exit code {exit_code}"
     )
     return f"the {files.folder.name} pass broke off: {reason} (its output: {kept})"
+
+
+@contextlib.contextmanager
+def _pass_folder() -> Iterator[Path]:
+    """A temporary folder for events and stores; with VOICECTX_DEMO_KEEP, one that stays."""
+    kept = os.environ.get(_KEEP_ENV)
+    if kept:
+        folder = Path(kept)
+        try:
+            folder.mkdir(parents=True)
+        except OSError as error:
+            raise UsageError(f"{_KEEP_ENV} is {kept!r}: {error.strerror}; name a folder to be made") from None
+        yield folder
+    else:
+        with tempfile.TemporaryDirectory(prefix="voicectx-demo-") as temporary:
+            yield Path(temporary)
 
 
 @contextlib.contextmanager

@@ -7,12 +7,24 @@ from pipecat_voicectx.demo.playout import CODEC_DELAY_SAMPLES, PauseDetector, Pl
 _LOUD = 5000
 
 
-def _playout(pieces: int, *, missing: range = range(0), delay_secs: float = 0.2) -> Playout:
+def _playout(pieces: int, *, delay_secs: float = 0.2) -> Playout:
+    """As many pieces as arrived, one every 20 ms, none played yet."""
     playout = Playout(delay_secs=delay_secs, track_rate_hz=24_000)
     for number in range(pieces):
-        if number not in missing:
-            playout.add(number * 960, _LOUD, now_secs=number * 0.02)
+        playout.add(number * 960, _LOUD, now_secs=number * 0.02)
     return playout
+
+
+def _live(playout: Playout, signs: str, *, start: int = 0) -> list[int]:
+    """One sign every 20 ms: `x` speech, `.` silence, `-` a packet that never comes, `z` nothing is sent at all."""
+    played: list[int] = []
+    rtp = start
+    for number, sign in enumerate(signs, start=start):
+        if sign in "x.":
+            playout.add(rtp * 960, _LOUD if sign == "x" else 0, now_secs=number * 0.02)
+        rtp += sign != "z"
+        played += [piece.peak for piece in playout.advance(now_secs=number * 0.02 + 0.001)]
+    return played
 
 
 def test_nothing_is_played_before_the_first_piece() -> None:
@@ -34,9 +46,21 @@ def test_position_runs_on_the_clock_between_pieces() -> None:
 
 
 def test_a_hole_plays_as_silence_and_takes_its_time() -> None:
-    playout = _playout(50, missing=range(10, 13))
-    played = playout.advance(now_secs=0.2 + 20 * 0.02)
-    assert [piece.peak for piece in played] == [_LOUD] * 10 + [0] * 3 + [_LOUD] * 7
+    played = _live(Playout(delay_secs=0.2, track_rate_hz=24_000), "x" * 10 + "---" + "x" * 20)
+    assert played == [_LOUD] * 10 + [0] * 3 + [_LOUD] * 9
+
+
+def test_after_a_stall_silence_is_left_out_until_the_delay_is_back() -> None:
+    playout = Playout(delay_secs=0.2, track_rate_hz=24_000)
+    _live(playout, "x" * 50 + "z" * 40)
+    late = playout.track_sample(now_secs=1.8)
+    assert late == (50 * 960 - CODEC_DELAY_SAMPLES) // 2
+    for number in range(50, 150):  # what was held up arrives at once, then one by one
+        playout.add(number * 960, 0 if number >= 60 else _LOUD, now_secs=max(1.8, number * 0.02))
+        playout.advance(now_secs=max(1.8, number * 0.02))
+    position = playout.track_sample(now_secs=3.0)
+    assert position is not None
+    assert 3.0 - (position * 2 + CODEC_DELAY_SAMPLES) / 48_000 < 0.2 + 0.08 + 0.021
 
 
 def test_when_nothing_is_left_the_position_waits_and_the_delay_grows() -> None:
@@ -50,20 +74,20 @@ def test_when_nothing_is_left_the_position_waits_and_the_delay_grows() -> None:
 
 
 def test_late_and_repeated_pieces_change_nothing() -> None:
-    playout = _playout(50)
-    playout.advance(now_secs=0.601)
-    playout.add(0, _LOUD, now_secs=0.601)
-    playout.add(40 * 960, 1, now_secs=0.601)
-    assert [piece.peak for piece in playout.advance(now_secs=1.201)] == [_LOUD] * 30
+    playout = _playout(20)
+    playout.advance(now_secs=0.401)
+    playout.add(0, _LOUD, now_secs=0.401)
+    playout.add(15 * 960, 1, now_secs=0.401)
+    assert [piece.peak for piece in playout.advance(now_secs=0.601)] == [_LOUD] * 10
 
 
 def test_revoked_audio_is_silent_from_the_position_on_and_later_audio_is_not() -> None:
-    playout = _playout(50)
+    playout = _playout(12)
     playout.drop_after(10 * 480)
-    for number in range(50, 60):
+    for number in range(12, 20):
         playout.add(number * 960, _LOUD, now_secs=number * 0.02)
-    peaks = [piece.peak for piece in playout.advance(now_secs=0.2 + 60 * 0.02)]
-    assert peaks == [_LOUD] * 11 + [0] * 39 + [_LOUD] * 10
+    peaks = [piece.peak for piece in playout.advance(now_secs=0.2 + 20 * 0.02 + 0.001)]
+    assert peaks == [_LOUD] * 11 + [0] * 1 + [_LOUD] * 8
 
 
 def test_what_nobody_plays_is_bounded() -> None:
