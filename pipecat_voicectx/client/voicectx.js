@@ -37,7 +37,8 @@ const STATS_FIELDS = [
 /** Sends messages as plain JSON over an RTCDataChannel. */
 export function overDataChannel(channel) {
   return (message) => {
-    if (channel.readyState === "open") channel.send(JSON.stringify(message));
+    // Pipecat's SmallWebRTC transport drops messages without a type.
+    if (channel.readyState === "open") channel.send(JSON.stringify({ type: "voicectx", ...message }));
   };
 }
 

@@ -50,7 +50,8 @@ class ClientLink:
     source: PlayoutPositionSource
     announcements: Announcements
     rtt_secs: float | None = None
-    """Round-trip time to the client, where something measures it; half of it is taken off an acknowledgement."""
+    """Round-trip time to the client, where the server measures it; half of it is taken off an acknowledgement.
+    Without it, the client's own measurement is used."""
     stats: ClientStats | None = None
     """The client's newest reception statistics."""
     taken: int = 0
@@ -121,7 +122,10 @@ class ClientLink:
         position = self._position(message)
         if position is None:
             return False
-        uplink = self.clock.config.uplink_delay_secs if self.rtt_secs is None else self.rtt_secs / 2
+        rtt_secs = self.rtt_secs
+        if rtt_secs is None and self.stats is not None:
+            rtt_secs = self.stats.rtt_secs
+        uplink = self.clock.config.uplink_delay_secs if rtt_secs is None else rtt_secs / 2
         verdict = self.clock.add_ack(
             PlayoutAck(
                 epoch=message.epoch,
