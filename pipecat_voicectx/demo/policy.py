@@ -258,19 +258,19 @@ def _tool_calls(message: Mapping[str, object]) -> list[Mapping[str, object]]:
     return [call for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
 
 
-_RATE = re.compile(r"(\d{2,3})(?:\.\d+)?\s*(?:wpm|words per minute)", re.IGNORECASE)
+_RATE = re.compile(r"(\d{2,3})\s*(?:wpm|words per minute)", re.IGNORECASE)
 
 
 def _rates(state: str) -> tuple[int | None, int | None]:
-    """The caller's and the configured rate in a state block, each named by the words in front of the number."""
+    """The caller's and the configured rate in a state block, each named in the clause that holds the number."""
     caller = own = None
-    begin = 0
-    for match in _RATE.finditer(state):
-        before = state[begin : match.start()].lower()
-        begin = match.end()
-        if re.search(r"response|you speak|your (speed|speech|voice)|bot", before):
+    for clause in re.split(r"[.;\n]", state):
+        match = _RATE.search(clause)
+        if match is None:
+            continue
+        if re.search(r"response|you speak|your (speed|speech|voice)|bot", clause, re.IGNORECASE):
             own = int(match[1])
-        elif re.search(r"caller|user|speaks", before):
+        elif re.search(r"caller|user", clause, re.IGNORECASE):
             caller = int(match[1])
     return caller, own
 

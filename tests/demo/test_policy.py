@@ -2,6 +2,9 @@ import json
 
 from pipecat_voicectx.demo.policy import TripPolicy
 from pipecat_voicectx.demo.scenario import load_scenario
+from pipecat_voicectx.orchestrator.state_text import GUIDING_PRINCIPLE, render_state
+from pipecat_voicectx.states.snapshot import VoiceSnapshot
+from pipecat_voicectx.states.speaking_rate import SpeakingRateState
 from pipecat_voicectx.testing.openai_server import ChatRequest, Reply
 
 SCENARIO = load_scenario()
@@ -119,15 +122,16 @@ def test_with_memory_it_takes_up_where_the_first_call_ended() -> None:
 
 def test_the_speed_is_set_where_the_state_shows_another_rate() -> None:
     tools = ("find_trips", "set_response_speed")
-    shown = state(
-        "The caller speaks at 224 words per minute. Your responses are spoken at 170 words per minute."
+    text = render_state(
+        VoiceSnapshot(speaking_rate=SpeakingRateState(rate=224.3, utterances=3), response_speed_wpm=170)
     )
+    shown = state(f"{GUIDING_PRINCIPLE}\n{text}")
     [call] = reply(BUDGET, shown, tools=tools).tool_calls
     assert (call.name, call.arguments) == ("set_response_speed", {"words_per_minute": 224})
     assert reply(BUDGET, shown).tool_calls == ()
     close = state("user rate: 176 WPM; response speed: 170 WPM")
     assert reply(BUDGET, close, tools=tools).tool_calls == ()
-    assert reply(BUDGET, state("network: impaired"), tools=tools).tool_calls == ()
+    assert reply(BUDGET, state("The caller's line is losing audio now."), tools=tools).tool_calls == ()
 
 
 def test_the_speed_is_asked_for_once_a_turn() -> None:
