@@ -29,6 +29,7 @@ from enum import Enum
 
 from pipecat_voicectx.errors import InvalidTransitionError, UsageError
 from pipecat_voicectx.orchestrator.directives import DirectiveOrigin
+from pipecat_voicectx.orchestrator.modes import ControlMode
 from pipecat_voicectx.states.network import NetworkState
 
 __all__ = [
@@ -84,6 +85,8 @@ _TRANSITIONS: dict[tuple[HoldPhase, HoldReason | ReleaseReason], HoldPhase] = {
 class TurnHoldConfig:
     """How long a turn is held, and on what evidence it is let go."""
 
+    mode: ControlMode = ControlMode.BOTH
+    """`LLM`: only a lengthened silence holds. `OFF`: nothing does."""
     vouched_secs: float = 0.6
     """Received silence that makes a doubtful boundary good. Must exceed the time a detector needs to report that
     speech resumed: 0.2 s of speech plus smoothing, about 0.4 s as measured with Silero."""
@@ -109,6 +112,8 @@ class TurnHoldConfig:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
+            if name == "mode":
+                continue
             if not 0.0 < getattr(self, name) <= 60.0:
                 raise UsageError(f"TurnHoldConfig.{name} must be within 0..60 s, is {getattr(self, name)}")
         if not self.vouched_secs <= self.cap_secs or not self.soft_deadline_secs <= self.cap_secs:
@@ -298,14 +303,17 @@ class TurnHold:
         return now_secs - longer.set_secs >= self._config.directive_secs
 
     def _doubt(self, now_secs: float) -> HoldReason | None:
-        if self._stalled(now_secs):
+        mode = self._config.mode
+        if mode is ControlMode.OFF:
+            return None
+        if mode.reflex and self._stalled(now_secs):
             return HoldReason.STALL
-        if self._hole_in_silence() and self._vouched_secs < self._config.vouched_secs - 1e-6:
+        if mode.reflex and self._hole_in_silence() and self._vouched_secs < self._config.vouched_secs - 1e-6:
             return HoldReason.LOST_AUDIO
         longer_secs = self.silence_secs(now_secs)
         if longer_secs is not None and self._vouched_secs < longer_secs - 1e-6:
             return HoldReason.LONGER_SILENCE
-        settling = self.held and now_secs - self._stall_ended_secs < self._config.settle_secs
+        settling = mode.reflex and self.held and now_secs - self._stall_ended_secs < self._config.settle_secs
         return HoldReason.STALL if settling else None
 
     def _needed_secs(self, now_secs: float) -> float:

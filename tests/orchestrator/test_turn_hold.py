@@ -6,6 +6,7 @@ import pytest
 
 from pipecat_voicectx.errors import InvalidTransitionError, UsageError
 from pipecat_voicectx.orchestrator.directives import DirectiveOrigin
+from pipecat_voicectx.orchestrator.modes import ControlMode
 from pipecat_voicectx.orchestrator.turn_hold import (
     HoldPhase,
     HoldReason,
@@ -201,6 +202,18 @@ def test_after_the_soft_deadline_a_healthy_line_is_enough() -> None:
     line.tell(0.0, band=LinkBand.RECOVERING)
     line.receive(0.16)
     assert line.reasons == [ReleaseReason.SOFT_DEADLINE]
+
+
+@pytest.mark.parametrize("mode", [ControlMode.LLM, ControlMode.OFF])
+def test_without_the_reflex_the_line_holds_nothing(mode: ControlMode) -> None:
+    line = Line(TurnHoldConfig(mode=mode))
+    line.speak(1.0)
+    line.receive(0.2, conceal=True)
+    line.hold.speech_stopped(now_secs=line.now, stop_secs=0.2)
+    line.now += 0.5
+    assert line.boundary() is None
+    line.hold.set_silence(2000, origin=DirectiveOrigin.MODEL, now_secs=line.now)
+    assert line.boundary() is (HoldReason.LONGER_SILENCE if mode is ControlMode.LLM else None)
 
 
 def test_a_muted_caller_is_not_held() -> None:
