@@ -32,6 +32,7 @@ from pipecat_voicectx.demo.parts import (
     Parts,
     choose_embedder,
     choose_parts,
+    preload,
     user_speech_timeout_secs,
 )
 from pipecat_voicectx.demo.trips import FIND_TRIPS, find_trips
@@ -126,4 +127,5 @@ async def bot(runner_args: RunnerArguments) -> None:
 if __name__ == "__main__":
     from pipecat.runner.run import main
 
+    preload()
     main()

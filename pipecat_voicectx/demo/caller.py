@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from aiortc.mediastreams import MediaStreamError
+from pipecat.processors.frameworks.rtvi.models import PROTOCOL_VERSION
 
 from pipecat_voicectx.demo.events import EventLog
 from pipecat_voicectx.demo.microphone import FRAME_SAMPLES, LossGate, Microphone, caller_audio
@@ -37,6 +38,7 @@ MIN_PAUSE_SECS = 0.22
 _TICK_SECS = 0.02
 _ACK_SECS = 0.1
 _PING_SECS = 1.0
+_READY_RETRY_SECS = 0.5
 # Chosen: a person would say "hello?" once and hang up.
 _MAX_UNANSWERED = 2
 # Chosen: ICE and DTLS on loopback take 0.3 s, the bot's first import of a model up to 10 s on two cores.
@@ -82,6 +84,7 @@ class _LiveCall:
         self._tasks: list[asyncio.Task[None]] = []
         self._epoch = 0
         self._message_number = 0
+        self._ready = asyncio.Event()
         self._unanswered = 0
         self._first_rtp = 0
         self._began_secs = 0.0
@@ -107,6 +110,7 @@ class _LiveCall:
                 self._gate.install(transceiver.sender.transport)
                 await connected.wait()
                 self._first_rtp = await self._gate.first_timestamp(_CONNECT_TIMEOUT_SECS)
+                await self._bot_ready()
         except TimeoutError:
             raise UnavailableError(
                 f"call {number} did not connect within {_CONNECT_TIMEOUT_SECS:.0f} s; see the bot's output"
@@ -114,6 +118,14 @@ class _LiveCall:
         self._began_secs = time.monotonic()
         self._log.write("call_start", call=number)
         self._start(self._tick())
+
+    async def _bot_ready(self) -> None:
+        """Tells the bot that we listen and waits until it does, as every RTVI client."""
+        about = {"version": PROTOCOL_VERSION, "about": {"library": "pipecat-voicectx demo caller"}}
+        while not self._ready.is_set():
+            self._send(json.dumps({"label": "rtvi-ai", "type": "client-ready", "id": "ready", "data": about}))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ready.wait(), _READY_RETRY_SECS)
 
     async def play(self, call: Call) -> None:
         """Follows the call's script to its end."""
@@ -224,6 +236,8 @@ class _LiveCall:
     def _on_message(self, data: object) -> None:
         with contextlib.suppress(ValueError, TypeError):
             message = json.loads(str(data))
+            if message.get("type") == "bot-ready":
+                self._ready.set()
             if message.get("type") == "server-message":  # RTVI's envelope
                 message = message.get("data")
             if isinstance(message, dict) and message.get("v") == 1:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 import time
@@ -34,6 +35,7 @@ async def _run(args: argparse.Namespace) -> None:
     try:
         async with scripted_llm(scenario, log, files.caller_events):
             bot_args = [str(args.bot), "-t", "webrtc", "--host", "127.0.0.1", "--port", str(args.port)]
+            os.environ["VOICECTX_DEMO_PLUGIN"] = args.plugin
             bot = _start(children, "bot_host", bot_args, files)
             caller_args = ["--url", f"http://127.0.0.1:{args.port}", "--folder", str(args.folder)]
             caller_args += ["--scenario", str(args.scenario), "--plugin", args.plugin]

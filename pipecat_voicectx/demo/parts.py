@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from pipecat_voicectx.demo.scenario import load_scenario
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.stores.embedders import Embedder, LexicalEmbedder, default_embedder
 
-__all__ = ["BotSettings", "Parts", "choose_embedder", "choose_parts", "user_speech_timeout_secs"]
+__all__ = ["BotSettings", "Parts", "choose_embedder", "choose_parts", "preload", "user_speech_timeout_secs"]
 
 _WHISPER_ENV = "VOICECTX_WHISPER_MODEL"
 _EMBEDDINGS_ENV = "VOICECTX_EMBEDDINGS"
@@ -106,7 +107,7 @@ def choose_embedder(settings: BotSettings) -> Embedder | None:
     folder = os.environ.get(_EMBEDDINGS_ENV)
     if settings.scenario_path is None and not folder:
         return None
-    embedder = default_embedder(path=folder or None)
+    embedder = _embedder(folder or None)
     lexical = isinstance(embedder, LexicalEmbedder)
     how = (
         "by words: no embedding model on this machine"
@@ -115,6 +116,19 @@ def choose_embedder(settings: BotSettings) -> Embedder | None:
     )
     print(f"  recalls {how}", flush=True)
     return embedder
+
+
+def preload() -> None:
+    """Loads what takes seconds, before anybody is on the line. For a bot's own process."""
+    if os.environ.get("VOICECTX_DEMO_PLUGIN", "1") != "0":
+        folder = os.environ.get(_EMBEDDINGS_ENV)
+        if folder or os.environ.get(SCRIPTED_LLM_ENV) == "1":
+            _embedder(folder or None)
+
+
+@lru_cache(maxsize=2)
+def _embedder(folder: str | None) -> Embedder:
+    return default_embedder(path=folder)
 
 
 def user_speech_timeout_secs(settings: BotSettings) -> float:
