@@ -196,7 +196,8 @@ class RightBrain:
         if node is None:
             node = PersonaNode(
                 id=node_id, kind=PersonaKind.CROSS_ENTITY, entity=target, label=evidence.label,
-                valence=evidence.valence, description=_about(evidence.label, evidence.valence, target), evidence=(evidence,), total=1,
+                valence=evidence.valence, description=_about(evidence.label, evidence.valence, target),
+                evidence=(evidence,), total=1,
             )  # fmt: skip
             self._keep(node)
             return NodeChange(edit=NodeEdit.ADDED, node=node)
