@@ -25,7 +25,6 @@ from pipecat.turns.user_stop import SpeechTimeoutUserTurnStopStrategy
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
 from pipecat.workers.runner import WorkerRunner
 
-from pipecat_voicectx import VoiceContext
 from pipecat_voicectx.demo.instruments import Instruments
 from pipecat_voicectx.demo.parts import (
     BotSettings,
@@ -101,10 +100,10 @@ def stock(transport, parts: Parts, context, user_params) -> list:
     ]
 
 
-def with_plugin(
-    transport, parts: Parts, context, user_params, settings: BotSettings, embedder
-) -> VoiceContext:
+def with_plugin(transport, parts: Parts, context, user_params, settings: BotSettings, embedder):
     """The same, with our five processors where they belong."""
+    from pipecat_voicectx import VoiceContext  # here, so that the stock bot loads no vector store
+
     return VoiceContext(
         context=context,
         transport=transport,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipecat.observers.base_observer import BaseObserver
 from pipecat.transports.base_transport import BaseTransport
@@ -17,7 +17,9 @@ from pipecat_voicectx.demo.espeak_tts import EspeakTTSService
 from pipecat_voicectx.demo.events import EventLog
 from pipecat_voicectx.demo.parts import BotSettings, Parts
 from pipecat_voicectx.demo.probe import DemoProbe
-from pipecat_voicectx.voice_context import VoiceContext
+
+if TYPE_CHECKING:
+    from pipecat_voicectx.voice_context import VoiceContext
 
 __all__ = ["Instruments"]
 
@@ -71,7 +73,7 @@ class Instruments:
         """Writes down what our processors announce."""
         if self._log is None:
             return
-        for name in VoiceContext.EVENTS:
+        for name in voice.EVENTS:
             kind = _KINDS.get(name, name.removeprefix("on_"))
             voice.add_event_handler(name, _writer(self._log, kind))
 

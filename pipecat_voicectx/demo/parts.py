@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipecat.services.llm_service import LLMService
 from pipecat.services.openai.llm import OpenAILLMService
@@ -20,7 +20,9 @@ from pipecat_voicectx.demo.llm_host import SCRIPTED_LLM_ENV
 from pipecat_voicectx.demo.recorded_stt import RecordedCallSTT
 from pipecat_voicectx.demo.scenario import load_scenario
 from pipecat_voicectx.errors import UsageError
-from pipecat_voicectx.stores.embedders import Embedder, LexicalEmbedder, default_embedder
+
+if TYPE_CHECKING:
+    from pipecat_voicectx.stores.embedders import Embedder
 
 __all__ = ["BotSettings", "Parts", "choose_embedder", "choose_parts", "preload", "user_speech_timeout_secs"]
 
@@ -108,7 +110,7 @@ def choose_embedder(settings: BotSettings) -> Embedder | None:
     if settings.scenario_path is None and not folder:
         return None
     embedder = _embedder(folder or None)
-    lexical = isinstance(embedder, LexicalEmbedder)
+    lexical = "lexical" in embedder.name
     how = (
         "by words: no embedding model on this machine"
         if lexical
@@ -121,6 +123,8 @@ def choose_embedder(settings: BotSettings) -> Embedder | None:
 def preload() -> None:
     """Loads what takes seconds, before anybody is on the line. For a bot's own process."""
     if os.environ.get("VOICECTX_DEMO_PLUGIN", "1") != "0":
+        import pipecat_voicectx.voice_context  # noqa: F401
+
         folder = os.environ.get(_EMBEDDINGS_ENV)
         if folder or os.environ.get(SCRIPTED_LLM_ENV) == "1":
             _embedder(folder or None)
@@ -128,6 +132,8 @@ def preload() -> None:
 
 @lru_cache(maxsize=2)
 def _embedder(folder: str | None) -> Embedder:
+    from pipecat_voicectx.stores.embedders import default_embedder
+
     return default_embedder(path=folder)
 
 
