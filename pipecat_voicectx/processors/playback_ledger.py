@@ -17,7 +17,10 @@ from pipecat.frames.frames import (
     CancelFrame,
     EndFrame,
     Frame,
+    FunctionCallCancelFrame,
     FunctionCallInProgressFrame,
+    FunctionCallResultFrame,
+    FunctionCallResultProperties,
     InputTransportMessageFrame,
     InterruptionFrame,
     LLMAssistantPushAggregationFrame,
@@ -35,6 +38,7 @@ from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.processors.frameworks.rtvi.frames import RTVIClientMessageFrame
 
 from pipecat_voicectx.errors import BadInputError
+from pipecat_voicectx.playback.action_gate import Proposal, find_proposal
 from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundary
 from pipecat_voicectx.playback.clock import PlayoutClock, PlayoutClockConfig
 from pipecat_voicectx.playback.heard import CUT_OFF_NOTE, HeardTurn
@@ -57,6 +61,9 @@ from pipecat_voicectx.runtimes.playout_position import PlayoutPositionSource, fi
 from pipecat_voicectx.runtimes.realtime import RealtimeTruncation
 from pipecat_voicectx.sources.client_messages import RTVI_MESSAGE_TYPE, is_client_message
 from pipecat_voicectx.states.network import NetworkState
+
+# Cancelled calls whose start has not passed yet: a handful at most.
+_MAX_CANCELLED_CALLS = 64
 
 __all__ = ["HeardTextFrame", "PlaybackLedger", "PlaybackLedgerConfig"]
 
@@ -138,6 +145,7 @@ class PlaybackLedger(FrameProcessor):
                 utterance_now=self._taps.synthesizing,
                 played=lambda: self._settler.played_secs(time.monotonic()),
             )
+        self._cancelled_calls: dict[str, None] = {}
         self._starting: list[tuple[LedgerEntry, int]] = []
         self._timer: asyncio.Task[None] | None = None
         self._last_unheard: HeardTurn | None = None
@@ -177,6 +185,16 @@ class PlaybackLedger(FrameProcessor):
         """The last sentence of a turn that was played whole, by word times."""
         return self._settler.semantic_boundary(turn_id, time.monotonic())
 
+    def proposal_of(self, tool_call_id: str) -> Proposal | None:
+        """The sentence that proposed a tool call; None before the call has passed the TTS, or if there is none."""
+        call = self._taps.calls.get(tool_call_id)
+        if call is None:
+            return None
+        calling_turn, counts = call
+        spans = {entry.turn_id: self._ledger.spans(entry) for entry in self._ledger.turns}
+        turns = [(turn_id, spans.get(turn_id, [])[:count]) for turn_id, count in counts]
+        return find_proposal(turns, calling_turn=calling_turn)
+
     async def cleanup(self) -> None:
         """Release the timer. Idempotent."""
         await super().cleanup()  # type: ignore[no-untyped-call]
@@ -215,6 +233,10 @@ class PlaybackLedger(FrameProcessor):
             case FunctionCallInProgressFrame() if direction is FrameDirection.DOWNSTREAM:
                 if await self._commit_through(frame):
                     await self.push_frame(LLMAssistantPushAggregationFrame())
+            case FunctionCallCancelFrame():
+                self._cancelled_calls[frame.tool_call_id] = None
+                while len(self._cancelled_calls) > _MAX_CANCELLED_CALLS:
+                    self._cancelled_calls.pop(next(iter(self._cancelled_calls)))
             case EndFrame() | CancelFrame():
                 await self._carry_out(self._settler.cut(time.monotonic(), CutReason.ENDED))
             case _:
@@ -236,12 +258,27 @@ class PlaybackLedger(FrameProcessor):
                 self._messages.sync(now_secs)
             case NetworkStateFrame():
                 self._on_network_state(frame.state)
+            case FunctionCallInProgressFrame() if frame.tool_call_id in self._cancelled_calls:
+                await self._settle_late_call(frame)
             case TTSStoppedFrame() | BotStoppedSpeakingFrame():
                 self._arm_timer()
             case _:
                 pass
         if self._starting:
             await self._announce_turns()
+
+    async def _settle_late_call(self, frame: FunctionCallInProgressFrame) -> None:
+        """A call whose cancellation overtook it would stay "in progress" for the rest of the session."""
+        self._cancelled_calls.pop(frame.tool_call_id)
+        await self.push_frame(
+            FunctionCallResultFrame(
+                function_name=frame.function_name,
+                tool_call_id=frame.tool_call_id,
+                arguments=frame.arguments,
+                result="CANCELLED",
+                properties=FunctionCallResultProperties(run_llm=False),
+            )
+        )
 
     async def _commit_through(self, frame: Frame) -> bool:
         place = self._taps.place_of(frame)

@@ -69,6 +69,8 @@ class CascadedTaps:
     """Called when a turn's first audio was written, with its track position."""
     stopped_turns: list[int] | None = None
     """Turns that an interruption stopped at the TTS and nobody settled yet. None: no interruption passed there."""
+    calls: dict[str, tuple[int, list[tuple[int, int]]]] = field(default_factory=dict)
+    """Tool calls that passed the TTS: (turn, [(turn, sentences before the call)])."""
     _turn: LedgerEntry | None = None
     _contexts: dict[str | None, int] = field(default_factory=dict)
     _bases: dict[int, _WordBase] = field(default_factory=dict)
@@ -120,6 +122,7 @@ class CascadedTaps:
                 self._end_turn()
             case FunctionCallInProgressFrame():
                 self._mark_place(frame)
+                self._mark_call(frame.tool_call_id)
             case InterruptionFrame():
                 self._on_interruption()
             case _:
@@ -243,6 +246,18 @@ class CascadedTaps:
             self._places[frame.id] = (entry.turn_id, pieces)
         while len(self._places) > _MAX_PLACES:
             self._places.pop(next(iter(self._places)))
+
+    def _mark_call(self, call_id: str) -> None:
+        turn_id = self.ledger.turns[-1].turn_id if self.ledger.turns else 0
+        if self._turn is None:
+            turn_id += 1  # an answer that is nothing but a call
+        # The turn's sentences before the call; the others are not its proposal.
+        self.calls[call_id] = (
+            turn_id,
+            [(entry.turn_id, len(self.ledger.spans(entry))) for entry in self.ledger.turns],
+        )
+        while len(self.calls) > _MAX_PLACES:
+            self.calls.pop(next(iter(self.calls)))
 
     def _end_turn(self) -> None:
         """The answer's end came after all of its audio."""

@@ -536,6 +536,7 @@ async def run_scene(
     stock: bool = False,
     config: PlaybackLedgerConfig | None = None,
     token_secs: float | None = None,
+    before_tts: Sequence[FrameProcessor] = (),
     before_aggregator: Sequence[FrameProcessor] = (),
 ) -> Any:
     """Builds the pipeline, runs the coroutine function `play` on it, tears it down, returns what `play` returned."""
@@ -557,7 +558,9 @@ async def run_scene(
         ledger = PlaybackLedger(context=context, tts=tts, output=output, config=config, position=output)
     middle = [ledger] if ledger is not None else []
     worker = PipelineWorker(
-        Pipeline([top, pair.user(), llm, tts, output, *middle, *before_aggregator, pair.assistant()]),
+        Pipeline(
+            [top, pair.user(), llm, *before_tts, tts, output, *middle, *before_aggregator, pair.assistant()]
+        ),
         enable_rtvi=False,
         cancel_on_idle_timeout=False,
         enable_turn_tracking=False,

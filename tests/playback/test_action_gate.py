@@ -1,0 +1,148 @@
+import itertools
+
+import pytest
+
+from pipecat_voicectx.errors import InvalidTransitionError, UsageError
+from pipecat_voicectx.playback.action_gate import (
+    CallBook,
+    CallEvent,
+    CallState,
+    GateVerdict,
+    OnInterruption,
+    Proposal,
+    ToolClass,
+    ToolPolicy,
+    call_key,
+    find_proposal,
+    judge,
+)
+from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundary
+from pipecat_voicectx.playback.ledger import Span, SpanRole, TurnState
+
+
+def span(text: str, end: int = 1000, role: SpanRole = SpanRole.STATEMENT) -> Span:
+    return Span(text=text, role=role, start_samples=0, end_samples=end, finalized=True)
+
+
+def physical(*, estimated: bool = False) -> PhysicalBoundary:
+    return PhysicalBoundary(turn_id=1, played_samples=1, sample_rate_hz=1000, estimated=estimated)
+
+
+PROPOSAL = Proposal(turn_id=1, span=span("Shall I book it?", 1000, SpanRole.CONFIRMATION_REQUEST))
+
+
+def test_only_irreversible_tools_are_gated_unless_told_otherwise() -> None:
+    assert not ToolPolicy().must_be_heard
+    assert not ToolPolicy(tool_class=ToolClass.REVERSIBLE).must_be_heard
+    assert ToolPolicy(tool_class=ToolClass.IRREVERSIBLE).must_be_heard
+    assert ToolPolicy(consequential=True).must_be_heard
+    assert not ToolPolicy(tool_class=ToolClass.IRREVERSIBLE, consequential=False).must_be_heard
+
+
+def test_what_changes_something_finishes_once_begun_unless_told_otherwise() -> None:
+    assert not ToolPolicy().finishes
+    assert ToolPolicy(tool_class=ToolClass.REVERSIBLE).finishes
+    assert ToolPolicy(on_interruption=OnInterruption.FINISH).finishes
+    assert not ToolPolicy(tool_class=ToolClass.IRREVERSIBLE, on_interruption=OnInterruption.CANCEL).finishes
+
+
+@pytest.mark.parametrize("secs", [0.0, 301.0])
+def test_a_wait_out_of_range_is_refused(secs: float) -> None:
+    with pytest.raises(UsageError):
+        ToolPolicy(max_wait_secs=secs)
+
+
+def test_the_text_that_leads_in_to_a_call_is_its_proposal() -> None:
+    turns = [
+        (1, [span("Shall I?", role=SpanRole.CONFIRMATION_REQUEST)]),
+        (2, [span("Fine."), span("I book it.")]),
+    ]
+    assert find_proposal(turns, calling_turn=2) == Proposal(turn_id=2, span=span("I book it."))
+
+
+def test_without_such_text_it_is_the_last_offer_of_the_turn_before() -> None:
+    turns = [
+        (1, [span("Shall I cancel?", role=SpanRole.CONFIRMATION_REQUEST)]),
+        (2, [span("Shall I book?", role=SpanRole.CONFIRMATION_REQUEST), span("It is cheap.")]),
+        (3, []),
+        (4, [span("Later.")]),
+    ]
+    found = find_proposal(turns, calling_turn=3)
+    assert found is not None
+    assert found.span.text == "Shall I book?"
+    plain = find_proposal([(1, [span("One."), span("Two.")])], calling_turn=2)
+    assert plain is not None
+    assert plain.span.text == "Two."
+    assert find_proposal([], calling_turn=1) is None
+
+
+def test_a_proposal_that_was_played_whole_opens_the_gate_even_if_the_turn_was_cut_after_it() -> None:
+    semantic = SemanticBoundary(turn_id=1, span=span("Shall I book it?", 1000))
+    assert judge(PROPOSAL, TurnState.REVOKED, physical=physical(), semantic=semantic) is GateVerdict.OPEN
+
+
+def test_a_proposal_that_was_cut_closes_it_and_one_being_played_waits() -> None:
+    earlier = SemanticBoundary(turn_id=1, span=span("There is one.", 500))
+    for semantic in (None, earlier):
+        verdict = judge(PROPOSAL, TurnState.REVOKED, physical=physical(), semantic=semantic)
+        assert verdict is GateVerdict.CLOSED
+        for state in (TurnState.GENERATING, TurnState.SENT, TurnState.PLAYING):
+            assert judge(PROPOSAL, state, physical=physical(), semantic=semantic) is GateVerdict.WAIT
+
+
+def test_without_word_times_only_an_acknowledged_end_opens_it() -> None:
+    assert judge(PROPOSAL, TurnState.COMPLETE, physical=physical(), semantic=None) is GateVerdict.OPEN
+    verdict = judge(PROPOSAL, TurnState.COMPLETE, physical=physical(estimated=True), semantic=None)
+    assert verdict is GateVerdict.CLOSED
+
+
+def test_calls_are_the_same_by_function_and_normalised_arguments() -> None:
+    first = call_key(
+        "book", {"train": "ICE 9", "seats": 2.0, "note": None, "who": ["Ann", {"b": 1, "a": 0.5}]}
+    )
+    second = call_key("book", {"who": ("ann", {"a": 0.5, "b": 1}), "seats": 2, "train": " ice  9 "})
+    assert first == second
+    assert first != call_key("book", {"train": "ICE 8", "seats": 2})
+    assert first != call_key("cancel", {"train": "ICE 9"})
+
+
+@pytest.mark.parametrize(("state", "event"), list(itertools.product(CallState, CallEvent)))
+def test_each_call_reaches_exactly_one_terminal_state(state: CallState, event: CallEvent) -> None:
+    legal = {
+        (CallState.WAITING, CallEvent.STARTED): CallState.RUNNING,
+        (CallState.WAITING, CallEvent.REFUSED): CallState.REFUSED,
+        (CallState.WAITING, CallEvent.CANCELLED): CallState.CANCELLED,
+        (CallState.RUNNING, CallEvent.RETURNED): CallState.DONE,
+        (CallState.RUNNING, CallEvent.CANCELLED): CallState.CANCELLED,
+        (CallState.RUNNING, CallEvent.RAISED): CallState.FAILED,
+    }
+    book = CallBook()
+    book.open("1")
+    book._calls["1"] = state
+    if (state, event) in legal:
+        assert book.apply("1", event) is legal[state, event]
+        assert book.state("1") is legal[state, event]
+    else:
+        with pytest.raises(InvalidTransitionError):
+            book.apply("1", event)
+        assert book.state("1") is state
+
+
+def test_an_unknown_call_cannot_move_and_a_known_one_keeps_its_state() -> None:
+    book = CallBook()
+    with pytest.raises(InvalidTransitionError, match="unknown"):
+        book.apply("9", CallEvent.STARTED)
+    book.open("1")
+    book.apply("1", CallEvent.STARTED)
+    book.open("1")
+    assert book.state("1") is CallState.RUNNING
+
+
+def test_results_are_kept_per_proposal_and_both_records_are_bounded() -> None:
+    book = CallBook(max_results=2, max_calls=2)
+    for number in range(3):
+        book.open(str(number))
+        book.remember("key", number, f"result {number}")
+    assert book.state("0") is None
+    assert not book.has_result("key", 0)
+    assert book.result("key", 2) == "result 2"
