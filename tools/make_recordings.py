@@ -27,6 +27,8 @@ from piper import PiperVoice, SynthesisConfig
 
 RATE_HZ = 16_000
 LEAD_SECS = 0.1
+# The barge-in answers a pause in the bot's speech, which is shorter than the other recordings' lead.
+LEAD_SECS_BY_ID = {"this_one": 0.02}
 TAIL_SECS = 0.1
 RATE_TOLERANCE = 0.03
 MAX_PAUSE_SECS = 0.14
@@ -197,11 +199,12 @@ def main() -> None:
         for _ in range(6):
             speech = speak(voice, text, wanted_wpm)
             speech = speech / np.abs(speech).max() * 0.6 * 32767
+            lead_secs = LEAD_SECS_BY_ID.get(utterance_id, LEAD_SECS)
             audio = np.concatenate(
-                [np.zeros(int(LEAD_SECS * RATE_HZ)), speech, np.zeros(int(TAIL_SECS * RATE_HZ))]
+                [np.zeros(int(lead_secs * RATE_HZ)), speech, np.zeros(int(TAIL_SECS * RATE_HZ))]
             )
             audio = audio.astype(np.float32)
-            start_secs, end_secs = LEAD_SECS, LEAD_SECS + len(speech) / RATE_HZ
+            start_secs, end_secs = lead_secs, lead_secs + len(speech) / RATE_HZ
             words = timed_words(whisper, audio, text.replace(" |", ""), start_secs, end_secs)
             if words:
                 break

@@ -23,7 +23,7 @@ __all__ = ["TripPolicy"]
 # A model told to match the caller need not chase every word: 8% is near the just noticeable difference of speech tempo
 # (about 5-8% in listening studies).
 _RATE_STEP_RATIO = 0.08
-_ORDINALS = ("First", "Second", "Third", "Fourth", "Fifth")
+_OPENINGS = ("First", "Then", "Alternatively", "Somewhat dearer", "And finally")
 _SMALL_NUMBERS = """
 zero one two three four five six seven eight nine ten
 eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
@@ -164,10 +164,10 @@ class TripPolicy:
 
     def _list(self, trips: Sequence[Mapping[str, object]]) -> Reply:
         sentences = ["Of course."]
-        for ordinal, trip in zip(_ORDINALS, trips, strict=False):
+        for opening, trip in zip(_OPENINGS, trips, strict=False):
             price = _spoken(_number(trip.get("total_price")))
             means = "by plane" if trip.get("transport") == "flight" else f"by {trip.get('transport')}"
-            sentences.append(f"{ordinal} there is {trip.get('destination')} {means}, for {price} euros.")
+            sentences.append(f"{opening} there is {trip.get('destination')} {means}, for {price} euros.")
         stall, pause = self._timing.stall, None
         if stall is not None:
             # One word into the next sentence: voice outputs wait for it before they believe that a sentence ended.

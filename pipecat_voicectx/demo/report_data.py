@@ -301,16 +301,18 @@ def _directive_label(event: Event) -> str:
 
 def _memory(events: Sequence[Event]) -> tuple[Json, ...]:
     views: list[Json] = []
+    kept: set[object] = set()
     for event in events:
         if event.get("src") != "voicectx":
             continue
-        if event.get("kind") == "page_written":
+        if event.get("kind") == "page_written" and event.get("id") not in kept:
+            kept.add(event.get("id"))  # amended later, but kept once
             views.append({"at": _at(event), "kind": "page", "label": "page kept"})
         elif event.get("kind") == "projected":
             removed = int(_float(event.get("removed_exchanges")))
             if removed:
                 views.append({"at": _at(event), "kind": "moved", "label": f"{removed} out of the window"})
-        elif event.get("kind") == "recall":
+        elif event.get("kind") == "recall" and event.get("pages"):
             views.append({"at": _at(event), "kind": "recall", "label": "recalled"})
     return tuple(views)
 

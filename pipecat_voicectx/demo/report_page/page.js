@@ -86,23 +86,25 @@ function drawPass(svg, pass, { y0, x, z, lanes, from = -1, to = 1e9, onMark }) {
         const over = barge.believed.length - barge.agreed;
         el(svg, "line", { x1: x(barge.at), x2: x(barge.at), y1: y0 + 16, y2: top + 58, class: `onset${over > 0 ? "" : " fine"}` });
         const g = mark(barge.at, barge.at + 6 / z, top + 46, 16, "The caller barges in", () => detailBarge(barge));
-        el(g, "text", { x: x(barge.at) + 4, y: top + 60, class: `tick ${over > 0 ? "red" : "teal"}` }, over > 0 ? `barged in; the model believes ${over} more words were said` : "barged in; the model knows exactly what was heard");
+        el(g, "text", { x: x(barge.at) + 4, y: top + 60, class: `tick ${over > 0 ? "red" : "teal"}` }, over > 0 ? `barged in; the model believes ${over} more ${over === 1 ? "word was" : "words were"} said` : "barged in; the model knows exactly what was heard");
       }
     },
     state(top) {
       const bands = pass.states.filter((s) => s.kind === "network");
+      let lineFree = -1e9;
       bands.forEach((s, i) => {
         const end = i + 1 < bands.length ? bands[i + 1].at : pass.duration_secs;
         if (!inside(s.at, end)) return;
         const g = mark(s.at, end, top + 26, 26, `Line: ${s.label}`, () => [s.at, `The line: ${s.label}`, `<p>Judged from what arrived, not from what was said, until ${clock(end)}.</p>`]);
         el(g, "rect", { x: x(s.at), y: top + 33, width: Math.max(x(end) - x(s.at), 1), height: 4, class: `net-${s.label}` });
-        if (s.label !== "good" && s.label !== "unknown" && x(end) - x(s.at) > 20) el(g, "text", { x: x(s.at), y: top + 50, class: `tick ${s.label === "recovering" ? "" : "red"}` }, fit(`line ${s.label}`, x(end) - x(s.at) + 30, 11));
+        const bad = s.label === "poor" || s.label === "degraded";
+        if (bad && x(s.at) > lineFree) { el(g, "text", { x: x(s.at), y: top + 50, class: "tick red" }, `line ${s.label}`); lineFree = x(s.at) + 80; }
       });
       let free = -1e9, first = true;
       for (const s of pass.states.filter((s) => s.kind === "rate" && inside(s.at, s.at))) {
         const g = mark(s.at, s.at + 14 / z, top + 12, 20, `Caller’s rate: ${s.label} words per minute`, () => [s.at, "The caller’s pace", `<p>${s.label} words a minute, a weighted mean of the last utterances.</p>`]);
         const label = first ? `${s.label} words a minute` : s.label;
-        if (x(s.at) < free) { el(g, "rect", { x: x(s.at), y: top + 22, width: 2, height: 8, class: "flag" }); continue; }
+        if (x(s.at) < free) continue;
         el(g, "text", { x: x(s.at), y: top + 29, class: "tick" }, label);
         free = x(s.at) + measure(label, 11) + 8;
         first = false;
@@ -118,8 +120,9 @@ function drawPass(svg, pass, { y0, x, z, lanes, from = -1, to = 1e9, onMark }) {
     },
     tokens(top) {
       const floor = top + 80, scale = 50 / D.max_tokens, width = Math.max(5, Math.min(16, z * 0.7));
-      let free = -1e9;
-      for (const r of pass.requests.filter((r) => inside(r.at, r.at))) {
+      const shown = pass.requests.filter((r) => inside(r.at, r.at));
+      const near = (r) => shown.filter((o) => Math.abs(x(o.at) - x(r.at)) < 30);
+      for (const r of shown) {
         const g = mark(r.at, r.at + width / z, top + 14, 70, `${r.tokens} tokens`, () => detailRequest(r));
         let up = floor;
         for (const part of ["system", "tools", "history", "recalled", "state"]) {
@@ -127,8 +130,8 @@ function drawPass(svg, pass, { y0, x, z, lanes, from = -1, to = 1e9, onMark }) {
           up -= height;
           if (height > 0) el(g, "rect", { x: x(r.at), y: up, width, height, class: `p-${part}` });
         }
-        const label = r.tokens.toLocaleString("en");
-        if (x(r.at) > free) { el(g, "text", { x: x(r.at), y: up - 4, class: "tick" }, label); free = x(r.at) + measure(label, 11) + 3; }
+        const tallest = near(r).reduce((best, o) => (o.tokens > best.tokens ? o : best));
+        if (tallest === r) el(g, "text", { x: x(r.at), y: up - 4, class: "tick" }, r.tokens.toLocaleString("en"));
       }
     },
   };
@@ -236,9 +239,10 @@ function draw() {
       names.appendChild(span);
     }
     for (const call of pass.calls) for (const [t, label] of [[call.at, "calls back"], [call.end, "hangs up"]]) {
+      const roomy = call.n === 1 || (call.end - call.at) * z > 125;
       if (call.n === 1 && label === "calls back") continue;
       el(grid, "line", { x1: x0(t), x2: x0(t), y1: y + 8, y2: y + 26 + height, class: "callline" });
-      el(grid, "text", { x: label === "hangs up" ? x0(t) - 3 : x0(t) + 3, y: y + 18, class: "tick", "text-anchor": label === "hangs up" ? "end" : "start" }, label);
+      if (roomy || label === "calls back") el(grid, "text", { x: label === "hangs up" ? x0(t) - 3 : x0(t) + 3, y: y + 18, class: "tick", "text-anchor": label === "hangs up" ? "end" : "start" }, label);
     }
     y += 26 + height + 20;
   });
@@ -416,7 +420,7 @@ figure("tokens", (host, width) => {
   const h = 240, left = 44, right = width - 118;
   const svg = el(host, "svg", { width, height: h, role: "img", "aria-label": "Tokens sent to the model with each request, in both passes" });
   const y = (n) => h - 26 - (n / (D.max_tokens * 1.05)) * (h - 46), x = (t) => left + (t / D.duration) * (right - left);
-  for (let n = 0; n <= D.max_tokens; n += D.max_tokens > 700 ? 250 : 100) { el(svg, "line", { x1: left, x2: right, y1: y(n), y2: y(n), class: "grid" }); el(svg, "text", { x: left - 6, y: y(n) + 4, class: "tick", "text-anchor": "end" }, n.toLocaleString("en")); }
+  for (let n = 0; n <= D.max_tokens; n += D.max_tokens > 1400 ? 500 : D.max_tokens > 700 ? 250 : 100) { el(svg, "line", { x1: left, x2: right, y1: y(n), y2: y(n), class: "grid" }); el(svg, "text", { x: left - 6, y: y(n) + 4, class: "tick", "text-anchor": "end" }, n.toLocaleString("en")); }
   const [a, b] = D.drift;
   if (b > a) { el(svg, "rect", { x: x(a), y: 8, width: x(b) - x(a), height: h - 34, style: "fill:var(--raised)" }); el(svg, "text", { x: x(a) + 5, y: 21, class: "tick" }, fit("the topic drifts", x(b) - x(a) - 8, 11)); }
   const ends = [];
