@@ -172,6 +172,14 @@ class PageIndex:
             norm = float(np.linalg.norm(vector))
             self._vectors[position * ROWS_PER_PAGE + side] = vector / norm if norm > 0 else vector
 
+    def vectors_of(self, key: str) -> FloatArray | None:
+        """A page's turn vectors as rows, zeros where one is missing. None: no such page."""
+        position = self._positions.get(key)
+        if position is None:
+            return None
+        first = position * ROWS_PER_PAGE
+        return np.array(self._vectors[first : first + ROWS_PER_PAGE])
+
     def cosines(self, query: FloatArray) -> FloatArray:
         """Cosine of every row with the query; 0 for rows without a vector. Safe in a worker thread."""
         rows, vectors = self.rows, self._vectors

@@ -3,17 +3,18 @@
     turn  = cosine * cos + bm25 * BM25/max + window * BM25(window)/max
           + neighbours * mean(cos and BM25 part of the turns before and after)
           + speaker * [the query names who spoke] + after_question * [the turn before asked something]
-    page  = best turn + other_turn * the other turn + boost (recency when the caller wants to resume, threads)
+    page  = best turn + other_turn * the other turn
 
-The weights are a hand formula found on LoCoMo's first half (762 questions of categories 1-4, all-MiniLM-L6-v2, pages of
-two turns, no LLM): recall@5 is 75 there, against 61 for the cosine alone and 66 for BM25 alone. A restriction of the
-search to matching topics costs a ranking this good 4 to 13 points, which is why routes only add to the score.
+The weights are a hand formula found on LoCoMo's first half (762 questions of categories 1-4, all-MiniLM-L6-v2, pages
+of two turns, no LLM): recall@5 is 75 there, against 61 for the cosine alone and 66 for BM25 alone. A restriction of the
+search to matching topics costs a ranking this good 4 to 13 points, which is why other routes (threads, the last
+session's pages) only add to a score or to the list.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,7 +104,6 @@ def rank_pages(
     query: PageQuery,
     *,
     weights: RankingWeights | None = None,
-    boosts: Mapping[str, float] | None = None,
     exclude: Collection[str] = (),
     limit: int = 50,
 ) -> list[RankedPage]:
@@ -113,7 +113,6 @@ def rank_pages(
         index: The owner's pages.
         query: Words, and cosines where the embedding is ready.
         weights: Feature weights; the measured ones by default.
-        boosts: Added to the score of single pages (resume, threads).
         exclude: Pages that are in the window anyway.
         limit: Most pages to return.
     """
@@ -148,10 +147,6 @@ def rank_pages(
 
     first, second = scores[0::ROWS_PER_PAGE], scores[1::ROWS_PER_PAGE]
     page_scores = np.maximum(first, second) + weights.other_turn * np.minimum(first, second)
-    for boosted, boost in (boosts or {}).items():
-        place = index.position_of(boosted)
-        if place is not None:
-            page_scores[place] += boost
     page_scores[(has_text[0::ROWS_PER_PAGE] + has_text[1::ROWS_PER_PAGE]) == 0] = -np.inf
     wanted = min(len(page_scores), limit + len(exclude))
     best = np.argpartition(-page_scores, wanted - 1)[:wanted]

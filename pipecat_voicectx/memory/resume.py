@@ -20,8 +20,8 @@ __all__ = ["LastSession", "describe_age", "last_session", "resume_note", "wants_
 
 # Chosen: a caller whose line dropped redials within a minute or two.
 DROPPED_WITHIN_SECS = 120.0
-# Chosen: how many of the latest pages are taken into account.
-RESUME_PAGES = 6
+# Chosen: how many of the latest pages are wanted whatever they match; what they were about brings the rest.
+RESUME_PAGES = 3
 
 _RESUME = re.compile(
     r"\bwhere (?:were|was|did) (?:we|i)\b|\bwhat were (?:we|you) (?:talking|saying|discussing)|\bpick up where\b|"

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +35,7 @@ from pipecat.processors.frame_processor import FrameDirection, FrameProcessor, F
 from pipecat_voicectx.errors import UsageError, VoiceContextError
 from pipecat_voicectx.memory.exchanges import ExchangeTracker
 from pipecat_voicectx.memory.pages import Owner, PageStates, VoicePage
-from pipecat_voicectx.memory.ranking import RankingWeights
+from pipecat_voicectx.memory.ranking import RankedPage, RankingWeights
 from pipecat_voicectx.memory.resume import RESUME_PAGES, resume_note, wants_resume
 from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.processors.frames import HeardTurnFrame, NetworkStateFrame, SpeakingRateFrame
@@ -47,7 +47,13 @@ from pipecat_voicectx.projection.recall import RecallConfig, RecalledPage, Recal
 from pipecat_voicectx.projection.report import ProjectionReport, count_parts
 from pipecat_voicectx.projection.window import Exchange, WindowEdit, edit_window, read_exchanges
 from pipecat_voicectx.stores.embedders import Embedder, FastEmbedder
-from pipecat_voicectx.stores.page_memory import MemoryStatus, PageMemory, PageStoreConfig, new_session_id
+from pipecat_voicectx.stores.page_memory import (
+    MemoryStatus,
+    PageMemory,
+    PageStoreConfig,
+    PageWrite,
+    new_session_id,
+)
 
 __all__ = ["MemoryProjector", "MemoryProjectorConfig", "Recall"]
 
@@ -55,8 +61,8 @@ __all__ = ["MemoryProjector", "MemoryProjectorConfig", "Recall"]
 DRAIN_SECS = 3.0
 # Chosen: a returning caller is announced as one on so many turns.
 _NOTE_TURNS = 2
-# Above every score that matching can give, so that a wish to resume wins; the newest page first.
-_RESUME_BOOST = 10.0
+# Above every score that matching can give: the pages a caller wants to go on from come first.
+_RESUME_SCORE = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,22 +296,19 @@ class MemoryProjector(FrameProcessor):
             if last is not None and self._user_turns <= _NOTE_TURNS
             else ""
         )
-        boosts: dict[str, float] = {}
-        query = text
-        if resumed:
-            latest = self._memory.latest(RESUME_PAGES, exclude=in_window)
-            boosts = {page.id: _RESUME_BOOST + len(latest) - place for place, page in enumerate(latest)}
-            if latest:
-                query = f"{text} {latest[0].user_text}"
-        ranked = (
-            self._memory.rank(query, boosts=boosts, exclude=in_window | self._greetings()) if text else []
-        )
+        hidden = in_window | self._greetings()
+        wanted = self._memory.latest(RESUME_PAGES, exclude=hidden) if resumed else []
+        if wanted:
+            ranked = [RankedPage(page.id, _RESUME_SCORE, 0.0, 0.0, 0.0) for page in wanted]
+            ranked += self._memory.rank_related(wanted[0], exclude=hidden | {page.id for page in wanted})
+        else:
+            ranked = self._memory.rank(text, exclude=hidden) if text else []
         return plan_recall(
             ranked,
             self._memory.pages,
             config=self._config.recall,
             note=note,
-            boosted=boosts,
+            wanted={page.id for page in wanted},
             session_id=self._session_id,
             wall_secs=wall_secs,
         )
@@ -376,12 +379,14 @@ class MemoryProjector(FrameProcessor):
             1 for p in self._memory.pages.values() if p.session_id == self._session_id and p.user_text
         )
 
-    async def _write(self, page: VoicePage, write: Callable[[], Awaitable[bool]]) -> None:
+    async def _write(self, page: VoicePage, write: PageWrite) -> None:
         try:
-            if await write():
+            if await write.journaled():
                 await self._call_event_handler("on_memory_written", page)
         except VoiceContextError as error:
             await self._fail("a page could not be written", error)
+            return
+        await write.settled()
 
     async def _open(self) -> None:
         try:

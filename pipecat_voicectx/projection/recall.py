@@ -88,7 +88,7 @@ def plan_recall(
     *,
     config: RecallConfig,
     note: str = "",
-    boosted: Collection[str] = (),
+    wanted: Collection[str] = (),
     session_id: str,
     wall_secs: float,
     count: Callable[[str], int] = estimate_tokens,
@@ -100,12 +100,12 @@ def plan_recall(
         pages: The pages by id.
         config: Budget and floors.
         note: A line of ours for the top of the block.
-        boosted: Pages that are wanted whatever they match (resume).
+        wanted: Pages that are recalled whatever they match (resume).
         session_id: The current session, for the headings.
         wall_secs: Unix time now, for the headings.
         count: Token estimate.
     """
-    relevant = _relevant(ranked, pages, config, boosted)
+    relevant = _relevant(ranked, pages, config, wanted)
     order = {
         key: place
         for place, key in enumerate(
@@ -153,14 +153,12 @@ def _relevant(
     ranked: Sequence[RankedPage],
     pages: Mapping[str, VoicePage],
     config: RecallConfig,
-    boosted: Collection[str],
+    wanted: Collection[str],
 ) -> list[RankedPage]:
     usable = [hit for hit in ranked if hit.key in pages]
-    unboosted = [hit.score for hit in usable if hit.key not in boosted]
-    floor = config.min_score_ratio * max(unboosted, default=0.0)
-    kept = [
-        hit for hit in usable if hit.key in boosted or (hit.score >= floor and _has_evidence(hit, config))
-    ]
+    matched = [hit.score for hit in usable if hit.key not in wanted]
+    floor = config.min_score_ratio * max(matched, default=0.0)
+    kept = [hit for hit in usable if hit.key in wanted or (hit.score >= floor and _has_evidence(hit, config))]
     return kept[: config.max_pages]
 
 

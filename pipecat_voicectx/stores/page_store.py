@@ -29,7 +29,7 @@ from pipecat_voicectx.memory.pages import Owner, VoicePage
 from pipecat_voicectx.memory.text import strip_for_embedding
 from pipecat_voicectx.stores.embedders import Embedder
 from pipecat_voicectx.stores.journal import Journal, JournalEntry
-from pipecat_voicectx.stores.qdrant_pages import EmbedderStamp, QdrantPages, StoredPage
+from pipecat_voicectx.stores.qdrant_pages import EmbedderStamp, QdrantPages, StoredPage, StoredThread
 
 __all__ = ["PageStore", "PageStoreStats", "WriteTicket", "open_page_store", "page_texts", "reembed"]
 
@@ -117,6 +117,14 @@ class PageStore:
             ticket.journaled.set_exception(closed)
             ticket.stored.set_exception(closed)
         return ticket
+
+    def submit_threads(self, threads: Sequence[StoredThread]) -> Future[None]:
+        """Queues threads for writing. Not journaled: a lost one is made anew from its pages."""
+        return self._thread.submit(lambda: self._pages.upsert_threads(threads))
+
+    def load_threads(self, owner: Owner) -> list[StoredThread]:
+        """The owner's threads."""
+        return self.submit(lambda pages: pages.load_threads(owner)).result()
 
     def submit(self, function: Callable[[QdrantPages], T]) -> Future[T]:
         """Runs `function` with the database on the store's thread."""

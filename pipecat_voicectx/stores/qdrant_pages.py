@@ -18,7 +18,7 @@ import base64
 import json
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from pipecat_voicectx.errors import (
 from pipecat_voicectx.memory.index import FloatArray
 from pipecat_voicectx.memory.pages import PAGE_SCHEMA_VERSION, Owner, VoicePage
 
-__all__ = ["EmbedderStamp", "QdrantPages", "StoredPage", "collection_name"]
+__all__ = ["EmbedderStamp", "QdrantPages", "StoredPage", "StoredThread", "collection_name"]
 
 _META = "voicectx_meta"
 _META_POINT = "00000000-0000-4000-8000-0000000ec0de"
@@ -62,10 +62,22 @@ class StoredPage:
     vectors: tuple[FloatArray | None, FloatArray | None]
 
 
-def collection_name(stamp: EmbedderStamp) -> str:
-    """`voicectx_pages_<embedder>_<dimension>`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredThread:
+    """A thread as it is kept: references to pages, and its summary."""
+
+    id: str
+    owner: Owner
+    leader: FloatArray
+    page_ids: tuple[str, ...]
+    summary: str
+    summarized_pages: int
+
+
+def collection_name(stamp: EmbedderStamp, kind: str = "pages") -> str:
+    """`voicectx_<kind>_<embedder>_<dimension>`; kinds are `pages` and `threads`."""
     slug = re.sub(r"[^a-z0-9]+", "-", stamp.name.lower()).strip("-")
-    return f"voicectx_pages_{slug}_{stamp.dimension}"
+    return f"voicectx_{kind}_{slug}_{stamp.dimension}"
 
 
 class QdrantPages:
@@ -77,6 +89,7 @@ class QdrantPages:
         self._where = str(path) if path is not None else str(url)
         self._stamp = stamp
         self._collection = collection_name(stamp)
+        self._threads = collection_name(stamp, "threads")
         self._client = self._connect(path, url, api_key)
         self._scroll_size = _SCROLL if path is None else _SCROLL_EMBEDDED
         self.refused_owner = 0
@@ -139,16 +152,37 @@ class QdrantPages:
         """Deletes all pages of an owner and returns how many there were."""
         there = self.count(owner)
         selector = models.FilterSelector(filter=_filter(owner))
-        self._call(
-            "delete", lambda: self._client.delete(self._collection, points_selector=selector, wait=True)
-        )
+        for name in (self._collection, self._threads):
+            self._call(
+                "delete", lambda name=name: self._client.delete(name, points_selector=selector, wait=True)
+            )
         return there
 
+    def upsert_threads(self, threads: Sequence[StoredThread]) -> None:
+        """Writes threads under their ids."""
+        points = [
+            models.PointStruct(id=thread.id, vector=thread.leader.tolist(), payload=_thread_payload(thread))
+            for thread in threads
+        ]
+        if points:
+            self._call("upsert", lambda: self._client.upsert(self._threads, points, wait=True))
+
+    def load_threads(self, owner: Owner) -> list[StoredThread]:
+        """All threads of an owner."""
+        threads = [_thread(owner, record.payload) for record in self._records(self._threads, owner)]
+        self.refused_owner += sum(thread is None for thread in threads)
+        return [thread for thread in threads if thread is not None]
+
     def move_to(self, stamp: EmbedderStamp) -> str:
-        """Makes the collection for another embedder current, creating it; returns the name of the old one."""
+        """Makes the collection for another embedder current, creating it; returns the name of the old one.
+
+        Threads are dropped: they rest on the old vectors, and are made anew from the pages.
+        """
         old = self._collection
+        self.drop(self._threads)
         self._stamp, self._collection = stamp, collection_name(stamp)
-        self._ensure_collection()
+        self._threads = collection_name(stamp, "threads")
+        self._ensure_collections()
         self._write_stamp()
         return old
 
@@ -203,7 +237,7 @@ class QdrantPages:
             )
         records = self._call("retrieve", lambda: self._client.retrieve(_META, [_META_POINT]))
         if not records:
-            self._ensure_collection()
+            self._ensure_collections()
             self._write_stamp()
             return
         stamp = records[0].payload or {}
@@ -219,23 +253,23 @@ class QdrantPages:
                 f"({self._stamp.dimension}). Open it with the former, or re-embed it once: "
                 "pipecat_voicectx.stores.page_store.reembed(path, old, new)"
             )
-        self._ensure_collection()
+        self._ensure_collections()
 
-    def _ensure_collection(self) -> None:
-        if self._call("collection_exists", lambda: self._client.collection_exists(self._collection)):
-            return
+    def _ensure_collections(self) -> None:
+        for name in (self._collection, self._threads):
+            if not self._call("collection_exists", lambda name=name: self._client.collection_exists(name)):
+                self._create(name)
+
+    def _create(self, name: str) -> None:
         params = models.VectorParams(size=self._stamp.dimension, distance=models.Distance.COSINE)
-        self._call(
-            "create_collection",
-            lambda: self._client.create_collection(self._collection, vectors_config=params),
-        )
+        self._call("create_collection", lambda: self._client.create_collection(name, vectors_config=params))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the embedded database says that it ignores indexes
             for key in ("user_id", "agent_id", "session_id"):
                 self._call(
                     "create_payload_index",
                     lambda key=key: self._client.create_payload_index(
-                        self._collection, key, field_schema=models.PayloadSchemaType.KEYWORD
+                        name, key, field_schema=models.PayloadSchemaType.KEYWORD
                     ),
                 )
 
@@ -249,19 +283,21 @@ class QdrantPages:
         self._call("upsert", lambda: self._client.upsert(_META, [point], wait=True))
 
     def _scroll(self, owner: Owner | None) -> Iterator[StoredPage | None]:
+        return (self._stored(owner, record.payload) for record in self._records(self._collection, owner))
+
+    def _records(self, collection: str, owner: Owner | None) -> Iterator[Any]:
         offset: Any = None
         while True:
             records, offset = self._call(
                 "scroll",
                 lambda offset=offset: self._client.scroll(
-                    self._collection,
+                    collection,
                     scroll_filter=_filter(owner) if owner is not None else None,
                     limit=self._scroll_size,
                     offset=offset,
                 ),
             )
-            for record in records:
-                yield self._stored(owner, record.payload)
+            yield from records
             if offset is None:
                 return
 
@@ -304,6 +340,36 @@ def _payload(stored: StoredPage) -> dict[str, str]:
         "page": json.dumps(stored.page.to_json(), ensure_ascii=False),
         "vectors": _packed(stored.vectors),
     }
+
+
+def _thread_payload(thread: StoredThread) -> dict[str, Any]:
+    return {
+        "user_id": thread.owner.user_id,
+        "agent_id": thread.owner.agent_id,
+        "id": thread.id,
+        "leader": _packed((thread.leader, None)),
+        "pages": list(thread.page_ids),
+        "summary": thread.summary,
+        "summarized_pages": thread.summarized_pages,
+    }
+
+
+def _thread(owner: Owner, payload: Any) -> StoredThread | None:
+    """The thread of a hit; None when it is another owner's or damaged."""
+    try:
+        leader, _ = _unpacked(payload["leader"])
+        if leader is None or (payload["user_id"], payload["agent_id"]) != (owner.user_id, owner.agent_id):
+            return None
+        return StoredThread(
+            id=str(payload["id"]),
+            owner=owner,
+            leader=leader,
+            page_ids=tuple(str(page) for page in payload["pages"]),
+            summary=str(payload["summary"]),
+            summarized_pages=int(payload["summarized_pages"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _packed(vectors: tuple[FloatArray | None, FloatArray | None]) -> str:

@@ -58,15 +58,16 @@ def test_did_i_means_the_user_and_you_said_means_the_bot() -> None:
 
 def test_the_open_exchange_which_is_the_query_itself_is_not_the_measure_of_the_others() -> None:
     query = "So which trip would you book for us, now that the dog is coming along?"
-    index = index_of(("I want a short trip in October", "All right"), ("How is the weather", "Mild"), (query, ""))
+    index = index_of(
+        ("I want a short trip in October", "All right"), ("How is the weather", "Mild"), (query, "")
+    )
     best = rank_pages(index, PageQuery(text=query), exclude={"p2"})[0]
     assert (best.key, best.lexical, best.window) == ("p0", 1.0, 1.0)
 
 
-def test_excluded_pages_are_left_out_and_boosted_ones_win() -> None:
+def test_excluded_pages_are_left_out() -> None:
     index = index_of(("dog", "x"), ("dog dog", "x"), ("cat", "x"))
     assert "p1" not in keys(index, "dog", exclude={"p1"})
-    assert keys(index, "dog", boosts={"p2": 10.0, "unknown": 99.0})[0] == "p2"
 
 
 def test_the_gap_between_sessions_is_never_a_result() -> None:

@@ -23,7 +23,7 @@ def plan(
     scores: list[float],
     *,
     config: RecallConfig | None = None,
-    boosted: int = 0,
+    wanted: int = 0,
     note: str = "",
 ) -> RecallPlan:
     hits = sorted((hit(p, s) for p, s in zip(pages, scores, strict=True)), key=lambda h: -h.score)
@@ -32,7 +32,7 @@ def plan(
         {p.id: p for p in pages},
         config=config or RecallConfig(),
         note=note,
-        boosted={p.id for p in pages[:boosted]},
+        wanted={p.id for p in pages[:wanted]},
         session_id="s1",
         wall_secs=100_000,
     )
@@ -61,14 +61,14 @@ def test_a_page_with_neither_words_nor_meaning_in_common_is_not_recalled() -> No
     weak = RankedPage(item.id, 1.0, 0.1, 0.1, 0.1)
     result = plan_recall([weak], {item.id: item}, config=RecallConfig(), session_id="s1", wall_secs=0)
     assert result.block_text == ""
-    wanted = plan_recall(
-        [weak], {item.id: item}, config=RecallConfig(), boosted={item.id}, session_id="s1", wall_secs=0
+    result = plan_recall(
+        [weak], {item.id: item}, config=RecallConfig(), wanted={item.id}, session_id="s1", wall_secs=0
     )
-    assert len(wanted.pages) == 1
+    assert len(result.pages) == 1
 
 
-def test_boosted_scores_do_not_push_the_others_out() -> None:
-    assert len(plan([page(1), page(2)], [16.0, 1.0], boosted=1).pages) == 2
+def test_wanted_pages_do_not_push_the_others_out() -> None:
+    assert len(plan([page(1), page(2)], [16.0, 1.0], wanted=1).pages) == 2
 
 
 def test_the_whole_block_stays_within_the_budget() -> None:

@@ -10,6 +10,7 @@ from pipecat_voicectx.errors import EmbedderMismatchError, UnavailableError
 from pipecat_voicectx.memory.index import FloatArray
 from pipecat_voicectx.stores.embedders import Embedder, LexicalEmbedder
 from pipecat_voicectx.stores.page_memory import PageMemory, PageStoreConfig, new_session_id
+from pipecat_voicectx.stores.page_store import open_page_store
 from pipecat_voicectx.testing.virtual_time import run
 from tests.memory.builders import ANN, page
 
@@ -49,7 +50,8 @@ def test_a_page_is_found_before_it_is_written_and_there_after_a_restart(tmp_path
         await mine.open()
         write = mine.add(page(0, "I have a dog", "Nice"))
         assert [hit.key for hit in mine.rank("dogs")] == [page(0).id]
-        assert await write()
+        assert await write.journaled()
+        await write.settled()
         await mine.close()
 
     async def second() -> None:
@@ -71,7 +73,7 @@ def test_a_page_is_found_before_it_is_written_and_there_after_a_restart(tmp_path
 def test_pages_added_before_the_store_is_open_are_written_once_it_is(tmp_path: Path) -> None:
     async def main() -> list[str]:
         mine = memory(tmp_path / "m")
-        writing = asyncio.ensure_future(mine.add(page(0))())
+        writing = asyncio.ensure_future(mine.add(page(0)).journaled())
         await asyncio.sleep(0)
         await mine.open()
         assert await writing
@@ -124,7 +126,9 @@ def test_the_same_words_are_not_embedded_twice_and_blanks_not_at_all() -> None:
 def test_without_a_model_memory_searches_by_words() -> None:
     async def main() -> None:
         mine = memory(embedder=BrokenEmbedder())
-        assert await mine.add(page(0, "I have a dog"))() is False
+        write = mine.add(page(0, "I have a dog"))
+        assert await write.journaled() is False
+        await write.settled()
         embed = mine.prepare_query("dog")
         assert embed is not None
         await embed()
@@ -141,7 +145,7 @@ def test_a_store_of_another_embedder_is_an_error_and_the_session_goes_on(tmp_pat
         await mine.open()
         await mine.close()
         other = memory(tmp_path / "m", embedder=OtherEmbedder())
-        writing = asyncio.ensure_future(other.add(page(0, "I have a dog"))())
+        writing = asyncio.ensure_future(other.add(page(0, "I have a dog")).journaled())
         with pytest.raises(EmbedderMismatchError):
             await other.open()
         assert await writing is False
@@ -157,7 +161,8 @@ def test_a_vector_that_arrives_after_its_text_changed_is_not_used() -> None:
         mine = memory()
         stale = mine.add(page(0, "I have a dog", "Nice"))
         mine.add(page(0, "I have a boat", "Nice"))
-        await stale()
+        await stale.journaled()
+        await stale.settled()
         embed = mine.prepare_query("dog")
         assert embed is not None
         await embed()
@@ -171,9 +176,9 @@ def test_two_sessions_of_one_user_share_the_store(tmp_path: Path) -> None:
     async def main() -> int:
         one, two = memory(tmp_path / "m", session="a"), memory(tmp_path / "m", session="b")
         await asyncio.gather(one.open(), two.open())
-        await one.add(page(0, session="a"))()
+        await one.add(page(0, session="a")).journaled()
         await one.close()
-        await two.add(page(0, session="b"))()
+        await two.add(page(0, session="b")).journaled()
         await two.close()
         three = memory(tmp_path / "m", session="c")
         await three.open()
@@ -194,8 +199,49 @@ def test_the_newest_pages_come_first_and_the_window_is_left_out() -> None:
     async def main() -> list[int]:
         mine = memory()
         for n in range(4):
-            await mine.add(page(n))()
+            await mine.add(page(n)).journaled()
         await mine.close()
         return [p.index for p in mine.latest(2, exclude={page(3).id})]
 
     assert run(main()) == [2, 1]
+
+
+def test_pages_of_one_topic_share_a_thread_that_survives_a_restart_and_is_summarized(tmp_path: Path) -> None:
+    async def talk() -> list[list[str]]:
+        mine = memory(tmp_path / "m")
+        await mine.open()
+        for n, text in enumerate(["the hotel in Lyon", "the hotel in Lyon again", "taxes and forms"]):
+            write = mine.add(page(n, text, text))
+            await write.journaled()
+            await write.settled()
+        threads = [thread.page_ids for thread in mine.threads()]
+        assert mine.threads_of(page(1).id)[0].summary.startswith("2 exchanges about hotel")
+        await mine.close()
+        return threads
+
+    async def look() -> list[list[str]]:
+        mine = memory(tmp_path / "m", session="s2")
+        await mine.open()
+        threads = sorted((thread.page_ids for thread in mine.threads()), key=len, reverse=True)
+        assert max(thread.summary for thread in mine.threads())
+        await mine.close()
+        return threads
+
+    assert run(talk()) == run(look()) == [[page(0).id, page(1).id], [page(2).id]]
+
+
+def test_erasing_an_owner_erases_its_threads(tmp_path: Path) -> None:
+    async def main() -> None:
+        mine = memory(tmp_path / "m")
+        await mine.open()
+        write = mine.add(page(0, "the hotel", "the hotel"))
+        await write.journaled()
+        await write.settled()
+        store = open_page_store(tmp_path / "m", embedder=LexicalEmbedder())
+        assert len(store.load_threads(ANN)) == 1
+        store.erase(ANN)
+        assert store.load_threads(ANN) == []
+        store.close()
+        await mine.close()
+
+    run(main())
