@@ -131,19 +131,28 @@ def test_a_second_demo_at_once(place: Path) -> None:
         assert "another demo is running" in _refused(place, "--fast")
 
 
-def test_an_interrupted_demo_leaves_no_process_and_no_file(place: Path) -> None:
-    mark = f"voicectx-mark-{os.getpid()}"
+@pytest.mark.parametrize(
+    ("options", "processes", "number"),
+    [
+        pytest.param(["--fast"], 3, signal.SIGTERM, id="fast"),
+        pytest.param([], 4, signal.SIGINT, id="webrtc"),
+    ],
+)
+def test_an_interrupted_demo_leaves_no_process_and_no_file(
+    place: Path, options: list[str], processes: int, number: signal.Signals
+) -> None:
+    mark = f"voicectx-mark-{os.getpid()}-{processes}"
     demo = subprocess.Popen(
-        [sys.executable, "-m", "pipecat_voicectx.cli", "demo", "--fast", "--json", "out.json"],
+        [sys.executable, "-m", "pipecat_voicectx.cli", "demo", *options, "--json", "out.json"],
         cwd=place / "work",
-        env=_environment(place, VOICECTX_TEST_MARK=mark),
+        env=_environment(place, VOICECTX_TEST_MARK=mark, VOICECTX_DEMO_PORT=str(_free_port())),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     try:
-        _wait_for(lambda: len(_marked(mark)) == 3, "both passes to start")
-        demo.send_signal(signal.SIGTERM)
+        _wait_for(lambda: len(_marked(mark)) == processes, "the first pass to start")
+        demo.send_signal(number)
         _, complaint = demo.communicate(timeout=20)
     finally:
         demo.kill()
@@ -170,6 +179,13 @@ def test_a_killed_demo_takes_its_children_with_it(place: Path) -> None:
         demo.kill()
         demo.wait()
     _wait_for(lambda: _marked(mark) == [], "the children to end")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _marked(mark: str) -> list[int]:
