@@ -178,6 +178,8 @@ class LedgerEntry:
     """The last written audio, mono signed 16 bit at `audio_rate_hz`."""
     audio_rate_hz: int = 0
     """Rate of `audio`; 0 while there is none."""
+    written_samples: int = 0
+    """Audio written so far, at `audio_rate_hz`."""
     first_written_secs: float | None = None
     """When its first audio was written."""
 
@@ -251,6 +253,7 @@ class TurnLedger:
             entry.audio.clear()
             entry.audio_rate_hz = rate_hz
         entry.audio.append(pcm)
+        entry.written_samples += len(pcm) // 2
         size = sum(map(len, entry.audio))
         while size - len(entry.audio[0]) >= 2 * self.config.audio_secs * rate_hz:
             size -= len(entry.audio.popleft())
@@ -258,6 +261,14 @@ class TurnLedger:
             entry.first_written_secs = now_secs
         if self.can_apply(entry, TurnEvent.AUDIO_SENT):
             self.apply(entry, TurnEvent.AUDIO_SENT)
+
+    @staticmethod
+    def written_audio(entry: LedgerEntry, *, until_samples: int, secs: float) -> bytes:
+        """The last `secs` of a turn's audio before a position (samples written, at its audio's rate), as far kept."""
+        kept = b"".join(entry.audio)
+        beyond = 2 * max(0, entry.written_samples - until_samples)
+        kept = kept[: len(kept) - beyond] if beyond < len(kept) else b""
+        return kept[-2 * int(secs * entry.audio_rate_hz) :]
 
     def find_utterance(self, number: int) -> tuple[LedgerEntry, Utterance] | None:
         """The turn and utterance of a number, None once they were dropped."""

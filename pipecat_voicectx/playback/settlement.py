@@ -172,6 +172,15 @@ class TurnSettler:
         playhead = self.clock.playhead(self.onset_secs(now_secs))
         return {number: samples / self.clock.rate_hz for number, samples in playhead.utterances.items()}
 
+    def played_audio(self, turn_id: int, *, secs: float) -> tuple[bytes, int]:
+        """(the last `secs` of a settled turn's audio that were played, its rate); empty for an unknown turn."""
+        entry = next((entry for entry in self.ledger.turns if entry.turn_id == turn_id), None)
+        settled = self._settled.get(turn_id)
+        if entry is None or settled is None or not settled.sample_rate_hz or not entry.audio_rate_hz:
+            return b"", 0
+        until = settled.played_samples * entry.audio_rate_hz // settled.sample_rate_hz
+        return self.ledger.written_audio(entry, until_samples=until, secs=secs), entry.audio_rate_hz
+
     # Commits
 
     def uncommitted(self) -> list[LedgerEntry]:

@@ -185,6 +185,10 @@ class PlaybackLedger(FrameProcessor):
         """The last sentence of a turn that was played whole, by word times."""
         return self._settler.semantic_boundary(turn_id, time.monotonic())
 
+    def played_audio(self, turn_id: int, *, secs: float) -> tuple[bytes, int]:
+        """(PCM, rate) of the last `secs` of a settled turn that were played; empty for an unknown turn."""
+        return self._settler.played_audio(turn_id, secs=secs)
+
     def proposal_of(self, tool_call_id: str) -> Proposal | None:
         """The sentence that proposed a tool call; None before the call has passed the TTS, or if there is none."""
         call = self._taps.calls.get(tool_call_id)

@@ -67,6 +67,8 @@ __all__ = [
     "Top",
     "TrackOutput",
     "run_barge_in",
+    "run_scene",
+    "word_counts",
 ]
 
 RATE_HZ = 24_000
@@ -536,6 +538,7 @@ async def run_scene(
     stock: bool = False,
     config: PlaybackLedgerConfig | None = None,
     token_secs: float | None = None,
+    before_llm: Callable[[PlaybackLedger], Sequence[FrameProcessor]] | None = None,
     before_tts: Sequence[FrameProcessor] = (),
     before_aggregator: Sequence[FrameProcessor] = (),
 ) -> Any:
@@ -557,9 +560,21 @@ async def run_scene(
     if not stock:
         ledger = PlaybackLedger(context=context, tts=tts, output=output, config=config, position=output)
     middle = [ledger] if ledger is not None else []
+    ahead = before_llm(ledger) if ledger is not None and before_llm is not None else []
     worker = PipelineWorker(
         Pipeline(
-            [top, pair.user(), llm, *before_tts, tts, output, *middle, *before_aggregator, pair.assistant()]
+            [
+                top,
+                pair.user(),
+                *ahead,
+                llm,
+                *before_tts,
+                tts,
+                output,
+                *middle,
+                *before_aggregator,
+                pair.assistant(),
+            ]
         ),
         enable_rtvi=False,
         cancel_on_idle_timeout=False,

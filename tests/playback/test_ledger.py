@@ -244,3 +244,14 @@ def test_roles_of_sentences(text: str, role: SpanRole) -> None:
 def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(UsageError):
         LedgerConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_the_played_part_of_the_written_audio_can_be_had_back(ledger: TurnLedger) -> None:
+    entry = ledger.open_turn(0.0)
+    for value in range(10):
+        pcm = np.full(100, value, np.int16).tobytes()
+        ledger.add_written(entry, pcm, rate_hz=RATE, now_secs=1.0)
+    played = np.frombuffer(ledger.written_audio(entry, until_samples=750, secs=0.3), np.int16)
+    assert (len(played), played[0], played[-1]) == (300, 4, 7)
+    assert ledger.written_audio(entry, until_samples=0, secs=1.0) == b""
+    assert len(ledger.written_audio(entry, until_samples=5000, secs=9.0)) == 2000

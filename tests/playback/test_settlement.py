@@ -417,3 +417,14 @@ def test_seconds_played_of_each_utterance_are_those_at_the_onset() -> None:
     call.turn(WORDS, at=1.0)
     call.settler.speech_started(2.0)
     assert call.settler.played_secs(2.4) == {1: pytest.approx(0.8)}
+
+
+def test_the_audio_that_was_played_of_a_settled_turn_can_be_had_back() -> None:
+    call = Call()
+    entry = call.turn(WORDS, at=1.0)
+    assert call.settler.played_audio(entry.turn_id, secs=5.0) == (b"", 0)
+    call.settler.cut(2.5, CutReason.INTERRUPTION)
+    pcm, rate_hz = call.settler.played_audio(entry.turn_id, secs=5.0)
+    assert (len(pcm) // 2, rate_hz) == (1300, 1000)
+    assert len(call.settler.played_audio(entry.turn_id, secs=0.5)[0]) // 2 == 500
+    assert call.settler.played_audio(99, secs=5.0) == (b"", 0)
