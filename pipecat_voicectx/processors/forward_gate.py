@@ -105,7 +105,7 @@ class ForwardGate(FrameProcessor):
             self._deadline = self.create_task(self._wait(), "deadline")
 
     async def _wait(self) -> None:
-        while (deadline := self._queue.next_deadline()) is not None and time.monotonic() < deadline:
+        while (deadline := self._queue.next_deadline()) is not None and time.monotonic() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(max(0.001, deadline - time.monotonic()))
         self._deadline = None
         if self._queue.state is GateState.CLOSED and not self._repairing:
