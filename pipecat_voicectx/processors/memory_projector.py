@@ -162,6 +162,12 @@ class MemoryProjector(FrameProcessor):
         """The owner's pages, for tools and reports."""
         return self._memory
 
+    @property
+    def open_page_ids(self) -> frozenset[str]:
+        """The page of the exchange that is going on, if there is one: it is no memory yet."""
+        open_id = self._tracker.open_page_id
+        return frozenset() if open_id is None else frozenset({open_id})
+
     def status(self) -> MemoryStatus:
         """What of the memory works."""
         return self._memory.status()

@@ -15,6 +15,7 @@ from pipecat_voicectx.memory.resume import describe_age
 from pipecat_voicectx.projection.block import RecalledLine, escape_recalled, render_block
 from pipecat_voicectx.projection.costs import estimate_tokens
 from pipecat_voicectx.projection.projector import Budget, Candidate, Fidelity, ProjectedHistory, project
+from pipecat_voicectx.projection.recall_request import page_handle
 
 __all__ = ["RecallConfig", "RecallPlan", "RecalledPage", "page_transcript", "plan_recall"]
 
@@ -37,6 +38,8 @@ class RecallConfig:
     min_cosine: float = 0.3
     """A page without a word in common with the query must be this near in meaning. MiniLM gives unrelated talk
     about 0.0 to 0.2. Chosen."""
+    show_handles: bool = False
+    """Whether a summary begins with its page's handle, for the `recall` function. Three tokens a summary."""
     min_lexical: float = 0.35
     """A page that is not near in meaning must match the words at least this share of the best match. Chosen."""
 
@@ -116,7 +119,7 @@ def plan_recall(
         )
     }
     groups = {r.key: _group(pages[r.key], session_id, wall_secs) for r in relevant}
-    texts = {r.key: (page_transcript(pages[r.key]), pages[r.key].summary) for r in relevant}
+    texts = {r.key: (page_transcript(pages[r.key]), _summary(pages[r.key], config)) for r in relevant}
     candidates = [
         Candidate(
             key=hit.key,
@@ -160,6 +163,10 @@ def _relevant(
     floor = config.min_score_ratio * max(matched, default=0.0)
     kept = [hit for hit in usable if hit.key in wanted or (hit.score >= floor and _has_evidence(hit, config))]
     return kept[: config.max_pages]
+
+
+def _summary(page: VoicePage, config: RecallConfig) -> str:
+    return f"{page_handle(page.id)} {page.summary}" if config.show_handles and page.summary else page.summary
 
 
 def _has_evidence(hit: RankedPage, config: RecallConfig) -> bool:
