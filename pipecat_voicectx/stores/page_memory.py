@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 from loguru import logger
 
-from pipecat_voicectx.errors import VoiceContextError
+from pipecat_voicectx.errors import UnavailableError, VoiceContextError
 from pipecat_voicectx.memory.index import ROWS_PER_PAGE, FloatArray, IndexedTurn, PageIndex
 from pipecat_voicectx.memory.pages import Owner, VoicePage
 from pipecat_voicectx.memory.ranking import PageQuery, RankedPage, RankingWeights, rank_pages
@@ -136,7 +137,7 @@ class PageMemory:
         self._index = PageIndex(dimension=embedder.dimension)
         self._loaded = store is None
         self._opened = asyncio.Event()
-        self._thread = EmbeddingThread.acquire()
+        self._thread: ThreadPoolExecutor | None = None
         self._closed = False
         self._last_session: LastSession | None = None
         self._failed_writes = 0
@@ -237,10 +238,19 @@ class PageMemory:
         newest = sorted(self._pages.values(), key=lambda p: (p.started_wall_secs, p.index), reverse=True)
         return [page for page in newest if page.id not in exclude][:count]
 
+    def _worker(self) -> ThreadPoolExecutor:
+        """The embedding thread, held from the first use on: a memory that never ran holds none."""
+        if self._closed:
+            raise UnavailableError("this session's memory is closed")
+        if self._thread is None:
+            self._thread = EmbeddingThread.acquire()
+        return self._thread
+
     async def close(self) -> None:
         """Waits for writes that are queued and gives the store back. Harmless when repeated."""
-        if not self._closed:
-            self._closed = True
+        self._closed = True
+        if self._thread is not None:
+            self._thread = None
             EmbeddingThread.release()
         store, self._store = self._store, None
         if store is not None:
@@ -305,7 +315,7 @@ class PageMemory:
         if vector is None or not page.user_text or not page.bot_text:
             return
         similar = await asyncio.get_running_loop().run_in_executor(
-            self._thread, self._similar, page.id, vector
+            self._worker(), self._similar, page.id, vector
         )
         for thread in self._book.add(page.id, vector, similar=similar):
             self._stale_threads[thread.id] = thread
@@ -331,7 +341,7 @@ class PageMemory:
             while self._stale_threads:
                 stale, self._stale_threads = list(self._stale_threads.values()), {}
                 pages = [[self._pages[i] for i in thread.page_ids if i in self._pages] for thread in stale]
-                summaries = await loop.run_in_executor(self._thread, _summaries, pages)
+                summaries = await loop.run_in_executor(self._worker(), _summaries, pages)
                 for thread, summary in zip(stale, summaries, strict=True):
                     thread.summary, thread.summarized_pages = summary, len(thread.page_ids)
                 stored = [self._stored_thread(thread) for thread in stale]
@@ -361,7 +371,7 @@ class PageMemory:
         loop = asyncio.get_running_loop()
         try:
             if ticket is None:
-                vectors = await loop.run_in_executor(self._thread, embed_page, self._embedder, page)
+                vectors = await loop.run_in_executor(self._worker(), embed_page, self._embedder, page)
             else:
                 vectors = (await loop.run_in_executor(None, ticket.stored.result)).vectors
         except VoiceContextError as error:
@@ -388,7 +398,7 @@ class PageMemory:
             while (text := self._wanted_query) is not None:
                 self._wanted_query = None
                 if self._query is None or self._query.text != text:
-                    self._query = await loop.run_in_executor(self._thread, self._embed_query, text)
+                    self._query = await loop.run_in_executor(self._worker(), self._embed_query, text)
         except VoiceContextError as error:
             self._note_embedder_failure(error)
         finally:
