@@ -15,7 +15,7 @@ What ends what:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pipecat_voicectx.memory.facts import (
@@ -55,6 +55,8 @@ class Delete:
     """A fact to be removed with its history, because the user asked for it."""
 
     fact_id: str
+    source_turns: tuple[str, ...] = ()
+    """The turns it rested on, for whoever keeps what was said in them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +73,19 @@ _FAMILIES = (CONSUMING, OWNING, frozenset({"go to", "study at"}))
 
 
 def reconcile(
-    facts: Iterable[Fact], changes: Sequence[Change], *, turn_id: str, now_wall_secs: float
+    facts: Iterable[Fact],
+    changes: Sequence[Change],
+    *,
+    turn_id: str,
+    now_wall_secs: float,
+    later_turns: Collection[str] = (),
 ) -> list[Operation]:
-    """What to do to `facts` for one turn, in order."""
-    plan = _Plan(facts, turn_id, now_wall_secs)
+    """What to do to `facts` for one turn, in order.
+
+    `later_turns` are turns that came after this one, when a turn is handled late (after a crash): what rests on them
+    alone is newer and is not ended or superseded, whatever the clocks said.
+    """
+    plan = _Plan(facts, turn_id, now_wall_secs, later_turns)
     for change in changes:
         match change:
             case Assertion():
@@ -101,7 +112,10 @@ def apply_operations(facts: Iterable[Fact], operations: Iterable[Operation]) -> 
 
 
 class _Plan:
-    def __init__(self, facts: Iterable[Fact], turn_id: str, now_wall_secs: float) -> None:
+    def __init__(
+        self, facts: Iterable[Fact], turn_id: str, now_wall_secs: float, later_turns: Collection[str]
+    ) -> None:
+        self._later_turns = later_turns
         self._facts = {fact.id: fact for fact in facts}
         self._before = dict(self._facts)
         self._kept: list[str] = []
@@ -113,9 +127,13 @@ class _Plan:
         for each, fact in self._facts.items():
             if each not in self._before:
                 out.append(Add(fact=fact))
-            elif fact != self._before[each]:
+            elif fact is not self._before[each] and fact != self._before[each]:
                 out.append(Update(fact=fact))
-        out += [Delete(fact_id=each) for each in self._before if each not in self._facts]
+        out += [
+            Delete(fact_id=each, source_turns=fact.source_turns)
+            for each, fact in self._before.items()
+            if each not in self._facts
+        ]
         changed = {op.fact.id for op in out if isinstance(op, Add | Update)}
         out += [Keep(fact_id=each) for each in dict.fromkeys(self._kept) if each not in changed]
         return out
@@ -154,10 +172,20 @@ class _Plan:
             source_turns=(self._turn_id,),
             last_said_wall_secs=self._now,
         )
+        newer: Fact | None = None
         for fact in self._current():
-            if _displaced(fact, said):
+            if not _displaced(fact, said):
+                continue
+            if self._is_later(fact):
+                newer = fact
+            else:
                 self._finish(fact, FactEnd.SUPERSEDED, by=fresh.id)
         self._facts[fresh.id] = fresh
+        if newer is not None:
+            self._finish(fresh, FactEnd.SUPERSEDED, by=newer.id)
+
+    def _is_later(self, fact: Fact) -> bool:
+        return bool(fact.source_turns) and all(turn in self._later_turns for turn in fact.source_turns)
 
     def _handled(self, said: Assertion) -> bool:
         """Whether this very turn has said so before: it is being handled again."""
@@ -171,7 +199,7 @@ class _Plan:
         """Ends what is over."""
         words = content_words(said.value)
         for fact in self._current():
-            if self._turn_id in fact.source_turns and fact.id in self._before:
+            if self._is_later(fact) or (self._turn_id in fact.source_turns and fact.id in self._before):
                 continue
             if fact.subject != said.subject and not (words and not said.attributes):
                 continue
@@ -198,10 +226,13 @@ class _Plan:
             if latest is None or any(self._turn_id in fact.source_turns for fact in self._before.values()):
                 latest = None
             for fact in list(self._facts.values()):
-                if fact.last_said_wall_secs == latest or (fact.id not in self._before):
+                said_last = fact.last_said_wall_secs == latest and not self._is_later(fact)
+                if said_last or fact.id not in self._before:
                     self._facts.pop(fact.id)
             return
         for fact in list(self._facts.values()):
+            if self._is_later(fact):
+                continue
             about = content_words(f"{fact.subject} {fact.attribute} {fact.value} {fact.statement}")
             if words <= about:
                 self._facts.pop(fact.id)

@@ -124,6 +124,16 @@ class OpenAIFactExtractor:
         )
         return SourcedExtraction(extraction=by_rules, source=ExtractionSource.RULES)
 
+    async def extract_turn(
+        self, text: str, focus: ConversationFocus, *, question: str, known: Iterable[Fact]
+    ) -> Extraction:
+        """As `FactMemory` asks for it: `extract` without the source.
+
+        Raises:
+            UnavailableError: As `extract`.
+        """
+        return (await self.extract(text, focus, question=question, known=known)).extraction
+
     async def close(self) -> None:
         """Closes the connections."""
         await self._client.close()

@@ -1,0 +1,226 @@
+"""Joint recall: what both brains know that bears on what is being said, within a budget.
+
+Facts are ranked by their words, by meaning where vectors are there, by the left brain's routes and by how lately they
+were said; persona nodes come from the right brain for the entities the left one reached. Everything is in memory; a
+recall takes well under a millisecond for a few thousand facts, so it may run on the response path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.memory.facts import USER, Fact
+from pipecat_voicectx.memory.index import FloatArray, IndexedTurn, PageIndex
+from pipecat_voicectx.memory.left_brain import Activation, LeftBrain, Routes
+from pipecat_voicectx.memory.ranking import PageQuery, RankingWeights, rank_pages
+from pipecat_voicectx.memory.right_brain import PersonaNode, RightBrain
+
+__all__ = ["DualRecall", "DualRecallConfig", "FactIndex", "RoutePolicy", "recall_from_brains"]
+
+# Chosen: enough for the routes to change the order of what words and meaning found.
+_CANDIDATES = 50
+# A fact is one sentence of one speaker: the features of neighbours and speakers have nothing to say.
+_FACT_WEIGHTS = RankingWeights(
+    cosine=1.0, bm25=0.6, window=0.0, neighbours=0.0, speaker=0.0, after_question=0.0, other_turn=0.0
+)
+
+
+class RoutePolicy(Enum):
+    """What the left brain's routes do to the ranking."""
+
+    BONUS = "bonus"
+    """They add to the score and cut nothing off. The default, since it measured better."""
+    HARD_POOL = "hard_pool"
+    """Only what a route reaches is ranked, as in the VoiceMem paper."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DualRecallConfig:
+    """How much is recalled."""
+
+    max_facts: int = 5
+    """The VoiceMem paper's operating point."""
+    max_persona: int = 2
+    max_tokens: int = 430
+    """For everything recalled; the paper's memory tokens at five items."""
+    min_score: float = 0.2
+    """Below, a fact does not bear on the turn. Chosen: a shared rare word or a route beside some meaning pass."""
+    recency_bonus: float = 0.05
+    """For a fact just said; half of it after `recency_half_life_secs`. Chosen: breaks ties."""
+    recency_half_life_secs: float = 30 * 86_400.0
+    policy: RoutePolicy = RoutePolicy.BONUS
+
+    def __post_init__(self) -> None:
+        if (
+            self.max_facts < 0
+            or self.max_persona < 0
+            or self.max_tokens < 1
+            or self.recency_half_life_secs <= 0
+        ):
+            raise UsageError(
+                "DualRecallConfig: counts must not be negative, tokens and half-life must be positive"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DualRecall:
+    """What both brains have to say about a turn."""
+
+    facts: tuple[Fact, ...] = ()
+    """Best first."""
+    persona: tuple[PersonaNode, ...] = ()
+    neighbour: str = ""
+    """One sentence about the schema that is linked to this one; "" for none."""
+    routes: Routes | None = None
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """For the prompt, in order of importance. Raw: whoever renders them escapes them."""
+        out = [fact.statement for fact in self.facts]
+        out += [node.description for node in self.persona]
+        return (*out, self.neighbour) if self.neighbour else tuple(out)
+
+
+class FactIndex:
+    """The current facts of one owner, searchable by words and, where vectors are set, by meaning."""
+
+    def __init__(self, *, dimension: int = 1) -> None:
+        self._index = PageIndex(dimension=dimension)
+        self._facts: dict[str, Fact] = {}
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def set(self, facts: Iterable[Fact]) -> None:
+        """Adds or replaces facts; those that are no longer current are hidden."""
+        for fact in facts:
+            if not fact.current:
+                self.remove([fact.id])
+                continue
+            known = self._facts.get(fact.id)
+            self._facts[fact.id] = fact
+            if known is None or known.statement != fact.statement:
+                # The owner of every fact is the same, so "user" as a token would only be noise.
+                text = fact.statement.removeprefix("The user's ").removeprefix("The user ")
+                turn = IndexedTurn(speaker=USER, text=f"{text} {fact.attribute}")
+                self._index.upsert(fact.id, session="facts", turns=[turn])
+
+    def remove(self, fact_ids: Collection[str]) -> None:
+        """Hides facts."""
+        for fact_id in fact_ids:
+            if self._facts.pop(fact_id, None) is not None:
+                self._index.upsert(fact_id, session="facts", turns=[])
+
+    def set_vector(self, fact_id: str, vector: FloatArray) -> None:
+        """The embedding of a fact's statement."""
+        if fact_id in self._facts:
+            self._index.set_vectors(fact_id, [np.asarray(vector, np.float32)])
+
+    def get(self, fact_id: str) -> Fact | None:
+        """A current fact by id."""
+        return self._facts.get(fact_id)
+
+    def search(
+        self, text: str, *, vector: FloatArray | None = None, limit: int = _CANDIDATES
+    ) -> list[tuple[Fact, float]]:
+        """Facts with their scores by words and meaning, best first."""
+        cosines = self._index.cosines(np.asarray(vector, np.float32)) if vector is not None else None
+        query = PageQuery(text=text, cosines=cosines)
+        ranked = rank_pages(self._index, query, weights=_FACT_WEIGHTS, limit=limit)
+        return [(self._facts[page.key], page.score) for page in ranked if page.key in self._facts]
+
+
+def recall_from_brains(
+    text: str,
+    *,
+    index: FactIndex,
+    left: LeftBrain,
+    right: RightBrain,
+    now_wall_secs: float,
+    activation: Activation | None = None,
+    vector: FloatArray | None = None,
+    exclude: Collection[str] = (),
+    config: DualRecallConfig | None = None,
+) -> DualRecall:
+    """What bears on `text`.
+
+    Args:
+        text: The user's words so far.
+        index: The owner's current facts.
+        left: Whose routes count.
+        right: Whose nodes are matched.
+        now_wall_secs: Unix time, for fading links and recency.
+        activation: What earlier interim transcripts of this utterance activated.
+        vector: The embedding of the text, where it is ready.
+        exclude: Facts that are in the prompt anyway.
+        config: Budget and policy.
+    """
+    config = config or DualRecallConfig()
+    routes = left.expand(left.activate(text, activation), now_wall_secs=now_wall_secs)
+    facts = _ranked(text, index, left, routes, vector, now_wall_secs, frozenset(exclude), config)
+    persona = right.match(text, routes.entities, limit=config.max_persona) if config.max_persona else []
+    neighbour = left.neighbour_sentence(routes.activation, now_wall_secs=now_wall_secs)
+    found = DualRecall(facts=tuple(facts), persona=tuple(persona), neighbour=neighbour, routes=routes)
+    return _within(found, config.max_tokens)
+
+
+def _ranked(
+    text: str,
+    index: FactIndex,
+    left: LeftBrain,
+    routes: Routes,
+    vector: FloatArray | None,
+    now_wall_secs: float,
+    exclude: frozenset[str],
+    config: DualRecallConfig,
+) -> list[Fact]:
+    scores = {fact.id: score for fact, score in index.search(text, vector=vector)}
+    reached = left.item_routes(routes)
+    for fact_id, route in reached.items():
+        if index.get(fact_id) is not None:
+            # An entity that was named vouches for its facts by itself; a mere neighbour needs a word or a meaning too.
+            scores[fact_id] = scores.get(fact_id, 0.0) + left.config.route_bonus * route * (
+                2 if route >= 1 else 1
+            )
+    ranked: list[tuple[float, float, Fact]] = []
+    for fact_id, score in scores.items():
+        fact = index.get(fact_id)
+        if fact is None or fact_id in exclude or score < config.min_score:
+            continue
+        if config.policy is RoutePolicy.HARD_POOL and reached and fact_id not in reached:
+            continue
+        age_secs = max(0.0, now_wall_secs - fact.last_said_wall_secs)
+        recency = config.recency_bonus * 0.5 ** (age_secs / config.recency_half_life_secs)
+        ranked.append((score + recency, fact.last_said_wall_secs, fact))
+    ranked.sort(key=lambda each: (-each[0], -each[1], each[2].id))
+    return [fact for _, _, fact in ranked[: config.max_facts]]
+
+
+def _within(found: DualRecall, max_tokens: int) -> DualRecall:
+    """Drops the neighbour sentence, then persona, then the least facts, until the rest fits."""
+    while _tokens(found.sentences) > max_tokens:
+        if found.neighbour:
+            found = replace(found, neighbour="")
+        elif found.persona:
+            found = replace(found, persona=found.persona[:-1])
+        elif found.facts:
+            found = replace(found, facts=found.facts[:-1])
+        else:
+            break
+    return found
+
+
+def _tokens(sentences: Sequence[str]) -> int:
+    # Text costs 1.33 tokens a word (LOV); scripts without blanks about one a character.
+    return sum(
+        max(
+            round(1.33 * len(sentence.split())),
+            len(sentence) if not sentence.isascii() and " " not in sentence else 0,
+        )
+        for sentence in sentences
+    )

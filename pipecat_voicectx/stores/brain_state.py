@@ -1,0 +1,109 @@
+"""Both brains of one owner with what they need to go on, and their file.
+
+One JSON file per owner, replaced atomically and flushed. Losing it costs what cannot be rebuilt from facts and pages
+(traits, emerged schemas, what was barred), and nothing else; a file that cannot be read is set aside, not overwritten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import OrderedDict
+from pathlib import Path
+
+from loguru import logger
+
+from pipecat_voicectx.errors import BadInputError
+from pipecat_voicectx.memory.emergence import Emergence
+from pipecat_voicectx.memory.left_brain import LeftBrain
+from pipecat_voicectx.memory.pages import Owner
+from pipecat_voicectx.memory.query_log import QueryLog
+from pipecat_voicectx.memory.right_brain import RightBrain
+
+__all__ = ["BrainState", "brain_state_path"]
+
+STATE_SCHEMA_VERSION = 1
+# Chosen: turns whose ids are remembered as handled; older pages are far behind the journal.
+_MAX_HANDLED = 20_000
+
+
+def brain_state_path(folder: Path, owner: Owner) -> Path:
+    """The owner's file; its name says nothing about the owner."""
+    digest = hashlib.sha256(f"{owner.user_id}\x1f{owner.agent_id}".encode()).hexdigest()[:32]
+    return folder / f"brains-{digest}.json"
+
+
+class BrainState:
+    """Left and right brain, emergence, query log, and the turns that were handled."""
+
+    def __init__(self) -> None:
+        self.left = LeftBrain()
+        self.right = RightBrain()
+        self.emergence = Emergence()
+        self.log = QueryLog()
+        self._handled: OrderedDict[str, None] = OrderedDict()
+
+    def handled(self, turn_id: str) -> bool:
+        """Whether a turn was handled before."""
+        return turn_id in self._handled
+
+    def mark_handled(self, turn_id: str) -> None:
+        """Remembers a turn; the oldest is forgotten when there are too many."""
+        self._handled[turn_id] = None
+        while len(self._handled) > _MAX_HANDLED:
+            self._handled.popitem(last=False)
+
+    def save(self, path: Path) -> None:
+        """Replaces the file. Blocking.
+
+        Raises:
+            OSError: The disk does not take it; the old file is as it was.
+        """
+        state = {
+            "schema": STATE_SCHEMA_VERSION,
+            "left_brain": self.left.to_json(),
+            "right_brain": self.right.to_json(),
+            "query_log": self.log.to_json(),
+            "emergence": self.emergence.to_json(),
+            "handled": list(self._handled),
+        }
+        temporary = path.with_suffix(".tmp")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                json.dump(state, file, ensure_ascii=False)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: Path) -> tuple[BrainState, bool]:
+        """The state in the file, or a new one when there is none; False when a file could not be read. Blocking."""
+        state = cls()
+        if not path.exists():
+            return state, True
+        try:
+            data = json.loads(path.read_text("utf-8"))
+            if not isinstance(data, dict) or data.get("schema") != STATE_SCHEMA_VERSION:
+                raise BadInputError("another version's state")
+            state.left = LeftBrain.from_json(data["left_brain"])
+            state.right = RightBrain.from_json(data["right_brain"])
+            state.log = QueryLog.from_json(data["query_log"])
+            state.emergence.load_json(data["emergence"])
+            state._handled = OrderedDict.fromkeys(str(each) for each in data["handled"])
+        except (OSError, ValueError, KeyError, TypeError, BadInputError) as error:
+            logger.warning("the brains' file cannot be used ({}); it is set aside", type(error).__name__)
+            _set_aside(path)
+            return cls(), False
+        return state, True
+
+
+def _set_aside(path: Path) -> None:
+    try:
+        path.replace(path.with_suffix(".unreadable"))
+    except OSError as error:
+        logger.warning("the brains' file cannot be moved: {}", type(error).__name__)
