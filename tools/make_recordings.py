@@ -48,8 +48,8 @@ UTTERANCES: dict[str, tuple[str, float]] = {
     "this_one": ("Tell me more about this one.", 218),
     "weather": ("What is the weather like there in October?", 132),
     "phrase": ("And how do people there say good morning?", 130),
-    "packing": ("Should I pack a warm jacket for going out at night?", 130),
-    "dog": ("So which trip would you book for us now that the dog is coming along?", 132),
+    "packing": ("Should I pack a warm jacket?", 130),
+    "dog": ("So which trip would you book now that the dog is coming?", 132),
     "where": ("Hello again. Where were we?", 130),
 }
 

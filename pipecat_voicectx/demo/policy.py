@@ -113,7 +113,7 @@ class TripPolicy:
         if re.search(r"where were we|where did we (stop|leave)", said):
             return self._resume(seen)
         if re.search(r"tell me more|this one|that one", said):
-            return _more_about(seen.last_destination(), seen.trips())
+            return _more_about(seen.last_destination())
         if re.search(r"\b(book|choose|recommend|take)\b", said):
             return self._recommend(seen)
         place = _PLACES.get(seen.last_destination() or "", _NOWHERE)
@@ -126,7 +126,7 @@ class TripPolicy:
                 return answer
         stated = [c for c in self._constraints if c.is_in(seen.user_text)]
         if stated:
-            return f"All right, {_joined([c.label for c in stated])}. Is anything else important to you?"
+            return f"All right, {_joined([c.label for c in stated])}. Anything else?"
         return "I am not sure I follow. Could you say that again?"
 
     def _recommend(self, seen: _Seen) -> str:
@@ -136,7 +136,7 @@ class TripPolicy:
             return "I do not have any trips in front of me. What are you looking for?"
         wishes = f"{_joined([c.wish for c in known])}, " if known else ""
         pets = " Dogs are welcome there." if any(c.id == "dog" for c in known) else ""
-        return _sentence(f"{wishes}I would book {place} by train, five nights in October.{pets}")
+        return _sentence(f"{wishes}I would book {place} by train.{pets}")
 
     def _resume(self, seen: _Seen) -> str:
         known, place = self._known_constraints(seen), seen.last_destination()
@@ -144,7 +144,7 @@ class TripPolicy:
             return "I am sorry, I have no record of an earlier call. What can I do for you?"
         wishes = f", {_joined([c.wish for c in known])}" if known else ""
         trip = f"your trip to {place}" if place else "your trip"
-        return f"We were planning {trip}{wishes}. Shall I go on and hold it for you?"
+        return f"We were planning {trip}{wishes}. Shall I go on?"
 
     def _known_constraints(self, seen: _Seen) -> list[Constraint]:
         return [c for c in self._constraints if c.is_in(seen.caller_words)]
@@ -282,12 +282,10 @@ def _asks_for_options(text: str) -> bool:
     )
 
 
-def _more_about(place: str | None, trips: Sequence[Mapping[str, object]]) -> str:
+def _more_about(place: str | None) -> str:
     if place is None:
         return "Which one do you mean?"
-    trip = next((trip for trip in trips if trip.get("destination") == place), None)
-    price = f" for {_spoken(_number(trip.get('total_price')))} euros" if trip else ""
-    return f"{_PLACES[place].about}{price}."
+    return f"{_PLACES[place].about}."
 
 
 def _sentence(text: str) -> str:
