@@ -72,7 +72,8 @@ class AfterBotSilence(_Part):
 class BargeIn(_Part):
     """Speak over the bot: `plus_secs` after the start of the `after_pauses`-th pause in the bot's current turn.
 
-    A pause is a run of silence in the played audio of at least 0.12 s between two sounds or after the last one.
+    A pause is a run of silence in the played audio of at least 0.22 s between two sounds or after the last one: longer
+    than at a comma, shorter than between two sentences.
     """
 
     kind: Literal["barge_in"]
