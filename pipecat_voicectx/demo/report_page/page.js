@@ -373,8 +373,11 @@ if (Object.keys(D.audio).length) for (const pass of D.passes) {
 }
 
 /* The figures in the story. */
-function figure(id, draw) { const host = $(id); if (!host) return; const paint = () => { host.textContent = ""; draw(host, host.clientWidth); }; paint(); figures.push(paint); }
 const figures = [];
+function figure(id, draw) {
+  const host = $(id);
+  if (host) figures.push(() => { host.textContent = ""; if (host.clientWidth > 200) draw(host, host.clientWidth); });
+}
 for (const pass of D.passes) {
   figure(`loss-${pass.key}`, (host, width) => {
     const u = pass.utterances.find((o) => o.lost.length);
