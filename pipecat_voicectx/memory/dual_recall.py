@@ -180,19 +180,18 @@ def _ranked(
     config: DualRecallConfig,
 ) -> list[Fact]:
     scores = {fact.id: score for fact, score in index.search(text, vector=vector)}
-    reached = left.item_routes(routes)
-    for fact_id, route in reached.items():
-        if index.get(fact_id) is not None:
-            # An entity that was named vouches for its facts by itself; a mere neighbour needs a word or a meaning too.
-            scores[fact_id] = scores.get(fact_id, 0.0) + left.config.route_bonus * route * (
-                2 if route >= 1 else 1
-            )
+    for fact_id in left.named_items(routes, limit=_CANDIDATES):
+        scores.setdefault(fact_id, 0.0)
+    hard = config.policy is RoutePolicy.HARD_POOL and bool(routes.entities or routes.activation.schemas)
     ranked: list[tuple[float, float, Fact]] = []
     for fact_id, score in scores.items():
         fact = index.get(fact_id)
-        if fact is None or fact_id in exclude or score < config.min_score:
+        if fact is None or fact_id in exclude:
             continue
-        if config.policy is RoutePolicy.HARD_POOL and reached and fact_id not in reached:
+        route = left.item_route(fact_id, routes)
+        # An entity that was named vouches for its facts by itself; a mere neighbour needs a word or a meaning too.
+        score += left.config.route_bonus * route * (2 if route >= 1 else 1)
+        if score < config.min_score or (hard and route == 0):
             continue
         age_secs = max(0.0, now_wall_secs - fact.last_said_wall_secs)
         recency = config.recency_bonus * 0.5 ** (age_secs / config.recency_half_life_secs)

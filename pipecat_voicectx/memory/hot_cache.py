@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 
-from pipecat_voicectx.memory.facts import USER, Cardinality, Fact, Polarity, current_facts
+from pipecat_voicectx.memory.facts import USER, Cardinality, Fact, Polarity
 from pipecat_voicectx.memory.reconcile import Operation, apply_operations
 
 __all__ = ["HotCache", "build_hot_cache"]
@@ -19,6 +20,8 @@ __all__ = ["HotCache", "build_hot_cache"]
 # Chosen: the profile's share of a prompt; some twelve short sentences.
 DEFAULT_MAX_WORDS = 120
 _FIRST = ("name", "nickname", "last name")
+# Chosen: far more than a prompt takes, so that losing some to corrections leaves enough; the rest is found by recall.
+_MAX_FACTS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +31,7 @@ class HotCache:
     identified: bool = False
     """Whether the caller is known at all; False for the anonymous caller."""
     facts: tuple[Fact, ...] = ()
-    """Current facts, those to say first first."""
+    """The first 200 of the current facts: names, then what has one value, then the rest, the last said first."""
     last_call_summary: str = ""
     open_issues: tuple[str, ...] = ()
     persona: tuple[str, ...] = ()
@@ -42,6 +45,10 @@ class HotCache:
     def with_operations(self, operations: Iterable[Operation]) -> HotCache:
         """This cache after changes that the store may not have yet."""
         return _with_facts(self, apply_operations(self.facts, operations))
+
+    def with_persona(self, persona: Sequence[str]) -> HotCache:
+        """This cache with other sentences about the person."""
+        return replace(self, persona=tuple(persona))
 
     def identified_as(self, loaded: HotCache, *, session_facts: Sequence[Fact]) -> HotCache:
         """The loaded profile with what this call has established on top; what was just said wins."""
@@ -100,15 +107,13 @@ def build_hot_cache(
 
 
 def _with_facts(cache: HotCache, facts: Iterable[Fact]) -> HotCache:
-    current = current_facts(facts)
-
     def rank(fact: Fact) -> tuple[int, int, float, str]:
         order = (
             _FIRST.index(fact.attribute) if fact.attribute in _FIRST and fact.subject == USER else len(_FIRST)
         )
         return (order, 0 if fact.cardinality is Cardinality.ONE else 1, -fact.last_said_wall_secs, fact.id)
 
-    ordered = tuple(sorted(current, key=rank))
+    ordered = tuple(nsmallest(_MAX_FACTS, (fact for fact in facts if fact.current), key=rank))
     by_key: dict[tuple[str, str], str] = {}
     for fact in ordered:
         if fact.polarity is Polarity.AFFIRMED:

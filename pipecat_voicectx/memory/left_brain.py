@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest, nsmallest
+from math import log2
 from typing import cast
 
 from pipecat_voicectx.errors import BadInputError, UsageError
@@ -99,7 +101,8 @@ class Routes:
 
     activation: Activation
     entities: Mapping[str, float]
-    """Entity to route score, 0..1."""
+    """Named entities and their linked ones, with their route scores, 0..1. What is reached only because its schema was
+    matched is not listed: it may be half the memory; `LeftBrain.item_route` knows it."""
 
 
 class LeftBrain:
@@ -115,6 +118,10 @@ class LeftBrain:
         self._neighbours: dict[str, set[str]] = {}
         self._by_alias: dict[tuple[str, ...], set[str]] = {}
         self._items: dict[str, set[str]] = {}
+        self._schema_links: dict[str, dict[str, float]] = {}
+        self._main_members: dict[str, tuple[str, ...]] = {}
+        self._settled_wall_secs = 0.0
+        self._unsettled = True
 
     # Writing
 
@@ -126,6 +133,7 @@ class LeftBrain:
         Returns:
             The names of its entities.
         """
+        self._unsettled = True
         context = frozenset(tokenize(text))
         known = self._items.get(item_id, set())
         names: list[str] = []
@@ -152,6 +160,7 @@ class LeftBrain:
 
     def remove_items(self, item_ids: Collection[str]) -> None:
         """Forgets items; entities that nothing is known of any more go with their links."""
+        self._unsettled = True
         for item_id in item_ids:
             for name in self._items.pop(item_id, set()):
                 entity = self.entities.get(name)
@@ -162,6 +171,7 @@ class LeftBrain:
 
     def move_to_schema(self, schema: Schema, entities: Collection[str]) -> None:
         """Puts entities into a schema, made if need be, and keeps them there."""
+        self._unsettled = True
         self.schemas[schema.name] = schema
         for name in entities:
             if name in self.entities:
@@ -209,9 +219,18 @@ class LeftBrain:
         self._neighbours.setdefault(other, set()).add(one)
         for name in (one, other):
             around = self._neighbours[name]
-            if len(around) > self.config.max_links_per_entity:
-                weakest = min(around, key=lambda each: (self.link_weight(name, each, now_wall_secs), each))
-                self._unlink(name, weakest)
+            most = self.config.max_links_per_entity
+            if (
+                len(around) > most + most // 4
+            ):  # some slack, so that a busy entity is not sorted at every turn
+                kept = nlargest(most, around, key=lambda other: (self._strength(name, other), other))
+                for each in around.difference(kept):
+                    self._unlink(name, each)
+
+    def _strength(self, one: str, other: str) -> float:
+        """Orders links by faded weight without fading them: all fade at one rate."""
+        link = self._links[(one, other) if one < other else (other, one)]
+        return log2(link.weight) + link.at_wall_secs / self.config.link_half_life_secs
 
     def _unlink(self, one: str, other: str) -> None:
         self._links.pop((one, other) if one < other else (other, one), None)
@@ -290,40 +309,78 @@ class LeftBrain:
             for other, weight in self.neighbours(name, now_wall_secs).items():
                 strong = weight >= self.config.strong_link
                 reach(other, self.config.strong_route if strong else self.config.weak_route)
-        if activation.schemas:
-            for entity in self.entities.values():
-                if entity.schema in activation.schemas:
-                    reach(entity.name, self.config.matched_schema_route)
         return Routes(activation=activation, entities=reached)
 
+    def item_route(self, item_id: str, routes: Routes) -> float:
+        """The route score of one item, 0..1: the best of its entities'. For the candidates of a ranking."""
+        best = 0.0
+        for name in self._items.get(item_id, ()):
+            score = routes.entities.get(name, 0.0)
+            if self.entities[name].schema in routes.activation.schemas:
+                score = max(score, self.config.matched_schema_route)
+            best = max(best, score)
+        return best
+
+    def named_items(self, routes: Routes, *, limit: int) -> list[str]:
+        """The latest items of the entities that were named, `limit` for each."""
+        out: list[str] = []
+        for name in sorted(routes.activation.entities):
+            entity = self.entities.get(name)
+            if entity is not None:
+                out += [item_id for item_id, _ in zip(reversed(entity.items), range(limit), strict=False)]
+        return list(dict.fromkeys(out))
+
     def item_routes(self, routes: Routes) -> dict[str, float]:
-        """Item to route score, 0..1: the best of its entities'. Multiply by `route_bonus` to add to a ranking."""
+        """Item to route score for everything that is reached. Walks all of it: not for the response path."""
         scores: dict[str, float] = {}
-        for name, score in routes.entities.items():
-            for item_id in self.entities[name].items:
-                if score > scores.get(item_id, 0.0):
-                    scores[item_id] = score
+        for entity in self.entities.values():
+            score = routes.entities.get(entity.name, 0.0)
+            if entity.schema in routes.activation.schemas:
+                score = max(score, self.config.matched_schema_route)
+            if score > 0:
+                for item_id in entity.items:
+                    scores[item_id] = max(score, scores.get(item_id, 0.0))
         return scores
 
-    def item_boosts(self, routes: Routes) -> dict[str, float]:
-        """`item_routes` times `route_bonus`: what a ranking adds."""
-        return {
-            item_id: score * self.config.route_bonus for item_id, score in self.item_routes(routes).items()
-        }
+    def item_boosts(self, item_ids: Iterable[str], routes: Routes) -> dict[str, float]:
+        """What a ranking adds to its candidates: route score times `route_bonus`, those without a route left out."""
+        scores = {item_id: self.item_route(item_id, routes) for item_id in item_ids}
+        return {item_id: score * self.config.route_bonus for item_id, score in scores.items() if score > 0}
 
     def item_pool(self, routes: Routes) -> frozenset[str]:
         """The paper's hard pool: the items a search is restricted to. Empty when nothing was activated: search all."""
         return frozenset(self.item_routes(routes))
 
-    def schema_links(self, schema: str, now_wall_secs: float) -> dict[str, float]:
-        """Other schemas with the summed faded weights of the links between their entities and this one's."""
-        weights: dict[str, float] = {}
+    def settle(self) -> None:
+        """Works out the links between schemas after changes; call it in the background, reads use the last result."""
+        if not self._unsettled:
+            return
+        self._unsettled = False
+        now_wall_secs = max((link.at_wall_secs for link in self._links.values()), default=0.0)
+        self._schema_links, self._settled_wall_secs = {}, now_wall_secs
         for one, other in self._links:
             first, second = self.entities[one].schema, self.entities[other].schema
-            if first == second or schema not in (first, second):
-                continue
-            neighbour = second if first == schema else first
-            weights[neighbour] = weights.get(neighbour, 0.0) + self.link_weight(one, other, now_wall_secs)
+            if first != second:
+                weight = self.link_weight(one, other, now_wall_secs)
+                for schema, neighbour in ((first, second), (second, first)):
+                    weights = self._schema_links.setdefault(schema, {})
+                    weights[neighbour] = weights.get(neighbour, 0.0) + weight
+        members: dict[str, list[Entity]] = {}
+        for entity in self.entities.values():
+            members.setdefault(entity.schema, []).append(entity)
+        self._main_members = {
+            schema: tuple(
+                e.name for e in nsmallest(4, each, key=lambda e: (-len(e.items), -e.seen_wall_secs, e.name))
+            )
+            for schema, each in members.items()
+        }
+
+    def schema_links(self, schema: str, now_wall_secs: float) -> dict[str, float]:
+        """Other schemas with the summed weights of the links between their entities and this one's, as of the last
+        `settle` and faded since; exact, because all links fade at one rate."""
+        age_secs = max(0.0, now_wall_secs - self._settled_wall_secs)
+        fading = 0.5 ** (age_secs / self.config.link_half_life_secs)
+        weights = {name: weight * fading for name, weight in self._schema_links.get(schema, {}).items()}
         return {name: weight for name, weight in weights.items() if weight >= self.config.weak_link}
 
     def neighbour_sentence(self, activation: Activation, *, now_wall_secs: float) -> str:
@@ -339,9 +396,8 @@ class LeftBrain:
                     best = (weight, name)
         if best[0] < self.config.strong_link:
             return ""
-        members = [entity for entity in self.entities.values() if entity.schema == best[1]]
-        members.sort(key=lambda each: (-len(each.items), -each.seen_wall_secs, each.name))
-        return f"Often comes up with this: {self.schemas[best[1]].title} ({', '.join(e.name for e in members[:4])})."
+        members = ", ".join(self._main_members.get(best[1], ()))
+        return f"Often comes up with this: {self.schemas[best[1]].title} ({members})."
 
     # Persistence
 

@@ -119,6 +119,8 @@ class _Plan:
         self._facts = {fact.id: fact for fact in facts}
         self._before = dict(self._facts)
         self._kept: list[str] = []
+        self._by_subject: dict[str, list[str]] = {}
+        self._added: list[str] = []
         self._turn_id = turn_id
         self._now = now_wall_secs
 
@@ -141,13 +143,21 @@ class _Plan:
     def _current(self) -> list[Fact]:
         return [fact for fact in self._facts.values() if fact.current]
 
+    def _of_subject(self, subject: str) -> list[Fact]:
+        """Current facts about one subject. Who has many facts has few about each; finding them once is enough."""
+        if subject not in self._by_subject:
+            self._by_subject[subject] = [fact.id for fact in self._before.values() if fact.subject == subject]
+        ids = (*self._by_subject[subject], *(each for each in self._added if each in self._facts))
+        found = (self._facts[each] for each in ids if each in self._facts)
+        return [fact for fact in found if fact.current and fact.subject == subject]
+
     def say(self, said: Assertion) -> None:
         """Adds, confirms or supersedes."""
         if not said.value and not said.statement:
             return
         if self._handled(said):
             return
-        same = next((fact for fact in self._current() if _same(fact, said)), None)
+        same = next((fact for fact in self._of_subject(said.subject) if _same(fact, said)), None)
         if same is not None and said.replaces is None:
             turns = (
                 same.source_turns
@@ -173,7 +183,7 @@ class _Plan:
             last_said_wall_secs=self._now,
         )
         newer: Fact | None = None
-        for fact in self._current():
+        for fact in self._of_subject(said.subject):
             if not _displaced(fact, said):
                 continue
             if self._is_later(fact):
@@ -181,6 +191,7 @@ class _Plan:
             else:
                 self._finish(fact, FactEnd.SUPERSEDED, by=fresh.id)
         self._facts[fresh.id] = fresh
+        self._added.append(fresh.id)
         if newer is not None:
             self._finish(fresh, FactEnd.SUPERSEDED, by=newer.id)
 

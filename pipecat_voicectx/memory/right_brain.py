@@ -142,6 +142,7 @@ class RightBrain:
         self.nodes: dict[str, PersonaNode] = {}
         # Per session: what recurs is counted over these once the session is over.
         self._moods: dict[str, dict[str, list[Evidence]]] = {}
+        self._words: dict[str, frozenset[str]] = {}
 
     def update_turn(
         self,
@@ -295,14 +296,21 @@ class RightBrain:
         words = set(tokenize(text))
         scored: list[tuple[float, str]] = []
         for node in self.nodes.values():
-            own = set(tokenize(f"{node.entity or ''} {node.label}"))
-            score = (0.5 if words & own else 0.0) + entities.get(node.entity or "", 0.0)
+            score = (0.5 if words & self._words_of(node) else 0.0) + entities.get(node.entity or "", 0.0)
             if node.kind is PersonaKind.INDEPENDENT:
                 score += 0.2  # traits bear on every turn, but what is spoken of comes first
             if score > 0:
                 scored.append((score, node.id))
         scored.sort(key=lambda each: (-each[0], each[1]))
         return [self.nodes[node_id] for _, node_id in scored[:limit]]
+
+    def _words_of(self, node: PersonaNode) -> frozenset[str]:
+        text = f"{node.entity or ''} {node.label}"
+        if text not in self._words:
+            if len(self._words) > 4 * self.config.max_nodes:
+                self._words.clear()
+            self._words[text] = frozenset(tokenize(text))
+        return self._words[text]
 
     def forget_turns(self, turn_ids: Iterable[str]) -> None:
         """Removes evidence of erased turns, and nodes that rest on nothing else."""

@@ -118,17 +118,21 @@ def test_routes_are_features_and_the_pool_is_a_setting(brain: LeftBrain) -> None
     scores = brain.item_routes(routes)
     assert scores["1"] == scores["2"] == scores["3"] == 1.0
     assert "4" not in scores
-    assert brain.item_boosts(routes)["1"] == pytest.approx(brain.config.route_bonus)
+    assert brain.item_boosts(["1", "4"], routes) == {"1": pytest.approx(brain.config.route_bonus)}
+    assert {item: brain.item_route(item, routes) for item in scores} == scores
+    assert brain.named_items(routes, limit=2) == ["3", "2"]
     assert brain.item_pool(routes) == {"1", "2", "3"}
     assert brain.item_pool(brain.expand(brain.activate("um"), now_wall_secs=T0)) == frozenset()
 
 
 def test_a_matched_schema_reaches_its_entities(brain: LeftBrain) -> None:
     routes = brain.expand(brain.activate("about the hotel and the passport"), now_wall_secs=T0)
-    assert routes.entities == {"lisbon": brain.config.matched_schema_route}
+    assert brain.item_routes(routes) == {"4": brain.config.matched_schema_route}
+    assert brain.item_route("4", routes) == brain.config.matched_schema_route
 
 
 def test_the_neighbour_schema_is_one_sentence(brain: LeftBrain) -> None:
+    brain.settle()
     sentence = brain.neighbour_sentence(brain.activate("zoe"), now_wall_secs=T0 + 1)
     assert sentence == "Often comes up with this: health (knee, hospital)."
     assert brain.neighbour_sentence(brain.activate("zoe"), now_wall_secs=T0 + 300 * DAY) == ""
@@ -197,7 +201,7 @@ def test_matching_ten_thousand_items_takes_no_time_to_speak_of() -> None:
             [thing(f"word{n % 3000}"), person("sister")],
             now_wall_secs=T0,
         )
-    started = time.perf_counter()
+    started = time.process_time()
     for _ in range(10):
         brain.activate("and what about word17 and the hotel my sister told me of last week")
-    assert (time.perf_counter() - started) / 10 < 0.005
+    assert (time.process_time() - started) / 10 < 0.005
