@@ -102,6 +102,10 @@ class Utterance:
     """Whether no more audio will come."""
     segments: list[Segment] = field(default_factory=list)
     """Texts in order."""
+    _changes: int = 0
+    """Rises with every change of the texts."""
+    _placed: tuple[tuple[int, int, bool, float | None], list[Piece]] | None = None
+    """The pieces, and what they were made from: an interruption asks for them several times."""
     _streamed: bool | None = None
     """Whether texts are confirmed before their audio comes. Decided by the first confirmed one."""
 
@@ -122,6 +126,7 @@ class Utterance:
 
     def announce(self, segment_id: int | None, text: str, *, has_spacing: bool = False) -> None:
         """A text is about to be synthesized."""
+        self._changes += 1
         self.segments.append(
             Segment(
                 segment_id=segment_id, text=text, start_samples=self.audio_samples, has_spacing=has_spacing
@@ -130,6 +135,7 @@ class Utterance:
 
     def show(self, text: str, *, has_spacing: bool = False) -> None:
         """A text is shown but not spoken, at this place in the order of texts."""
+        self._changes += 1
         self.segments.append(
             Segment(
                 segment_id=None,
@@ -142,6 +148,7 @@ class Utterance:
 
     def confirm(self, segment_id: int | None, text: str, *, has_spacing: bool = False) -> None:
         """The synthesizer is done with a text, or (streaming) has taken it. Announces the text if nobody did."""
+        self._changes += 1
         segment = self._segment(segment_id)
         if segment is None or (segment_id is None and segment.confirmed):
             self._append(text, has_spacing=has_spacing)
@@ -174,6 +181,7 @@ class Utterance:
         self, segment_id: int | None, text: str, start_secs: float, *, has_spacing: bool = False
     ) -> None:
         """A word is spoken `start_secs` after the utterance's first audio."""
+        self._changes += 1
         segment = self._segment(segment_id)
         if segment is None:
             self.announce(segment_id, "", has_spacing=has_spacing)
@@ -207,9 +215,12 @@ class Utterance:
 
     def pieces(self, pace: SpeakingPace) -> list[Piece]:
         """Every word and unspoken text in order, each with its place. Rests on what is known at this moment."""
-        if self._has_word_times:
-            return self._marked_pieces(pace)
-        return self._aligned_pieces(pace)
+        secs_per_weight = pace.secs_per_weight
+        known = (self.audio_samples, self._changes, self.closed, secs_per_weight)
+        if self._placed is None or self._placed[0] != known:
+            pieces = self._marked_pieces(pace) if self._has_word_times else self._aligned_pieces(pace)
+            self._placed = (known, pieces)
+        return self._placed[1]
 
     # Pieces from word times
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from pipecat.frames.frames import (
@@ -161,7 +161,7 @@ class Script:
 
 def word_counts(pcm: np.ndarray[Any, np.dtype[np.int16]]) -> dict[int, int]:
     """{word number: samples} of a piece of scripted speech."""
-    if pcm[0] == pcm[-1]:  # within one word, or within silence
+    if len(pcm) <= RATE_HZ // 100 and pcm[0] == pcm[-1]:  # 10 ms: within one word, or within silence
         return {int(pcm[0] - _BASE) // _STEP: len(pcm)} if pcm[0] else {}
     values, counts = np.unique(pcm[pcm != 0], return_counts=True)
     return {int(value - _BASE) // _STEP: int(count) for value, count in zip(values, counts, strict=True)}
@@ -359,6 +359,14 @@ class TrackOutput(BaseOutputTransport):
             for sink in self.sinks:
                 sink(now_secs, track._timestamp)
 
+    def word_at(self, at_secs: float) -> int:
+        """Number of the word that was leaving, or had left last, at a time; -1 before the first."""
+        last = -1
+        for sent_secs, counts in self.words_sent:
+            if sent_secs <= at_secs:
+                last = max(counts)
+        return last
+
     def heard_words(self, script: Script, at_secs: float) -> int:
         """Words of which at least half had left by `at_secs`, counted from the first."""
         totals: dict[int, int] = {}
@@ -371,6 +379,12 @@ class TrackOutput(BaseOutputTransport):
         while heard < len(durations) and totals.get(heard, 0) >= durations[heard] / 2:
             heard += 1
         return heard
+
+
+class Measurement(Protocol):
+    """Something that measures a ledger while it works."""
+
+    ms: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -408,6 +422,10 @@ class Outcome:
     fallbacks: int = 0
     rewritten: int = 0
     interrupted_secs: float = 0.0
+    heard_at: tuple[int, ...] = ()
+    """`heard` for each of the delays asked for."""
+    measured: float | None = None
+    """What `measure` found, in milliseconds."""
 
     @property
     def error(self) -> int:
@@ -538,6 +556,7 @@ async def run_scene(
     stock: bool = False,
     config: PlaybackLedgerConfig | None = None,
     token_secs: float | None = None,
+    llm: FrameProcessor | None = None,
     before_llm: Callable[[PlaybackLedger], Sequence[FrameProcessor]] | None = None,
     before_tts: Sequence[FrameProcessor] = (),
     before_aggregator: Sequence[FrameProcessor] = (),
@@ -550,12 +569,8 @@ async def run_scene(
     )
     if token_secs is None:
         token_secs = 0.025 if shape in _STREAMING else 0.004
-    llm, tts, output, top = (
-        ScriptedLLM(script, shape, token_secs=token_secs),
-        ScriptedTTS(script, shape),
-        TrackOutput(),
-        Top(),
-    )
+    llm = llm or ScriptedLLM(script, shape, token_secs=token_secs)
+    tts, output, top = ScriptedTTS(script, shape), TrackOutput(), Top()
     ledger = None
     if not stock:
         ledger = PlaybackLedger(context=context, tts=tts, output=output, config=config, position=output)
@@ -638,15 +653,23 @@ async def run_barge_in(
     script: Script | None = None,
     stock: bool = False,
     config: PlaybackLedgerConfig | None = None,
+    measure: Callable[[PlaybackLedger], Measurement] | None = None,
+    delays_secs: Sequence[float] = (),
 ) -> Outcome:
     """The bot speaks the script; the user cuts in `at_secs` after the bot was first heard to speak."""
 
     async def play(scene: Scene) -> Outcome:
+        measured = measure(scene.ledger) if measure is not None and scene.ledger is not None else None
         await scene.answer()
         await asyncio.sleep(at_secs)
         onset = await scene.interrupt(detection_secs=detection_secs)
         await asyncio.sleep(settle_secs)
-        return scene.outcome(onset)
+        outcome = scene.outcome(onset)
+        outcome.heard_at = tuple(
+            scene.output.heard_words(scene.script, onset - delay) for delay in delays_secs
+        )
+        outcome.measured = measured.ms if measured is not None else None
+        return outcome
 
     outcome: Outcome = await run_scene(shape, play, client=client, script=script, stock=stock, config=config)
     return outcome
