@@ -184,7 +184,7 @@ function hatch(svg, id = "hatch") {
 
 /* What the panel says about a mark: [time, title, html]. */
 function detailUtterance(pass, u) {
-  const text = u.words.map((w) => u.lost.some(([a, b]) => w[1] < b && w[2] > a) ? `<del>${esc(w[0])}</del>` : esc(w[0])).join(" ");
+  const text = u.words.map((w) => u.lost.some(([a, b]) => w[1] < b && w[2] > a) ? `<del>${esc(w[0])}</del>` : esc(w[0])).join(" ").replaceAll("</del> <del>", " ");
   const lost = u.lost.length ? `, ${u.lost.map(([a, b]) => (b - a).toFixed(1)).join(" + ")} s of it lost on the way` : "";
   const play = D.audio[u.id] ? `<button type="button" data-play="${esc(u.id)}">▶ Listen</button>` : "";
   return [u.at, "The caller", `<p>“${text}”</p><p class="parts">${Math.round(u.wpm)} words a minute${lost}</p>${play}`];
