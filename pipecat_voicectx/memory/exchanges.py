@@ -3,7 +3,8 @@
 An exchange opens with a user turn (or with a bot turn nobody asked for: a greeting) and closes when the next one opens.
 Bot turns reach it as `HeardTurn`s, possibly several (before and after a tool call), possibly late, possibly amended; a
 turn belongs to the exchange that was open when its audio began. Each method returns the pages that changed and must be
-written; their ids are stable, so writing one again replaces it.
+written; their ids are stable, so writing one again replaces it. Summaries are not made here: they take too long for the
+response path.
 
 Without a playback ledger no heard turn ever comes; then the assistant text of the context is taken when the exchange
 closes, and marked as such. A heard turn always wins over it.
@@ -19,7 +20,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pipecat_voicectx.memory.pages import BotTextSource, Owner, PageStates, VoicePage, page_id
-from pipecat_voicectx.memory.summary import SUMMARIZER_NAME, summarize_exchange
 from pipecat_voicectx.playback.heard import HeardTurn
 
 __all__ = ["ExchangeTracker"]
@@ -163,8 +163,6 @@ class ExchangeTracker:
             bot_text_source=source,
             unheard_text=_joined(turn.unheard_text for turn in turns),
             interrupted=any(turn.interrupted for turn in turns),
-            summary=summarize_exchange(draft.user_text, bot_text),
-            summarizer=SUMMARIZER_NAME,
             states=draft.states,
             open_calls=draft.open_calls,
             bot_audio_secs=round(played_secs, 3) if turns else None,

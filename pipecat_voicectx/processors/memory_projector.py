@@ -142,7 +142,9 @@ class MemoryProjector(FrameProcessor):
         self._block_for: tuple[str | None, str] | None = None
         self._rate_wpm: float | None = None
         self._band: str | None = None
-        self._user_turns = 0
+        self._user_turns: set[str] = set()
+        # This call's bot turns that answer nobody: their text stands at the top of the context anyway.
+        self._greetings: set[str] = set()
         self._tools_cost: tuple[object, int] = (None, 0)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._tap = TranscriptTap(stt=stt, on_text=self._prepare_query)
@@ -276,7 +278,15 @@ class MemoryProjector(FrameProcessor):
         self._block, self._block_for = block, turn
         if not by_meaning and text:
             self._prepare_query(text)
-        self._report(context, edit, plan, by_meaning=by_meaning, resumed=resumed, started_secs=started_secs)
+        report = self._report(
+            edit,
+            plan,
+            tools_tokens=self._tools_tokens(context),
+            by_meaning=by_meaning,
+            resumed=resumed,
+            took_secs=time.perf_counter() - started_secs,
+        )
+        self._spawn(report, "report")
 
     def _edit(self, messages: list[object], block: object | None) -> WindowEdit:
         return edit_window(
@@ -299,10 +309,10 @@ class MemoryProjector(FrameProcessor):
         last = self._memory.previous_session
         note = (
             resume_note(last, wall_secs=wall_secs)
-            if last is not None and self._user_turns <= _NOTE_TURNS
+            if last is not None and len(self._user_turns) <= _NOTE_TURNS
             else ""
         )
-        hidden = in_window | self._greetings()
+        hidden = in_window | self._greetings
         wanted = self._memory.latest(RESUME_PAGES, exclude=hidden) if resumed else []
         if wanted:
             ranked = [RankedPage(page.id, _RESUME_SCORE, 0.0, 0.0, 0.0) for page in wanted]
@@ -320,29 +330,23 @@ class MemoryProjector(FrameProcessor):
         )
 
     def _wants_resume(self, text: str) -> bool:
-        first = self._user_turns <= 1 and self._memory.previous_session is not None
+        first = len(self._user_turns) <= 1 and self._memory.previous_session is not None
         return wants_resume(text, first_turn=first)
 
-    def _greetings(self) -> set[str]:
-        """This call's bot turns that answer nobody: their text stands at the top of the context anyway."""
-        return {
-            p.id for p in self._memory.pages.values() if not p.user_text and p.session_id == self._session_id
-        }
-
-    def _report(
+    async def _report(
         self,
-        context: LLMContext,
         edit: WindowEdit,
         plan: RecallPlan | None,
         *,
+        tools_tokens: int,
         by_meaning: bool,
         resumed: bool,
-        started_secs: float,
+        took_secs: float,
     ) -> None:
-        took_secs = time.perf_counter() - started_secs
+        """Counts and tells, after the frame has gone on."""
         history = plan.history if plan is not None else None
         report = ProjectionReport(
-            tokens=count_parts(edit.messages, tools_tokens=self._tools_tokens(context)),
+            tokens=count_parts(edit.messages, tools_tokens=tools_tokens),
             candidates=plan.candidates if plan is not None else 0,
             audio=history.count(Fidelity.AUDIO) if history is not None else 0,
             transcripts=history.count(Fidelity.TRANSCRIPT) if history is not None else 0,
@@ -354,10 +358,10 @@ class MemoryProjector(FrameProcessor):
             resumed=resumed,
             took_secs=took_secs,
         )
-        self._emit("on_projected", report)
+        await self._call_event_handler("on_projected", report)
         if plan is not None:
             recall = Recall(pages=plan.pages, block=plan.block_text, by_meaning=by_meaning, resumed=resumed)
-            self._emit("on_recall", recall)
+            await self._call_event_handler("on_recall", recall)
 
     def _tools_tokens(self, context: LLMContext) -> int:
         tools = context.tools
@@ -381,9 +385,7 @@ class MemoryProjector(FrameProcessor):
     def _commit(self, pages: list[VoicePage]) -> None:
         for page in pages:
             self._spawn(self._write(page, self._memory.add(page)), "write")
-        self._user_turns = sum(
-            1 for p in self._memory.pages.values() if p.session_id == self._session_id and p.user_text
-        )
+            (self._user_turns if page.user_text else self._greetings).add(page.id)
 
     async def _write(self, page: VoicePage, write: PageWrite) -> None:
         try:
@@ -409,9 +411,6 @@ class MemoryProjector(FrameProcessor):
         task = self.create_task(coroutine, purpose)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def _emit(self, event: str, value: object) -> None:
-        self._spawn(self._call_event_handler(event, value), event)
 
     async def _guarded(self, step: Callable[[], None]) -> None:
         """The shell's edge: whatever fails in a step of ours is reported, and the frame goes on."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from pipecat_voicectx.memory.index import ROWS_PER_PAGE, FloatArray, IndexedTurn
 from pipecat_voicectx.memory.pages import Owner, VoicePage
 from pipecat_voicectx.memory.ranking import PageQuery, RankedPage, RankingWeights, rank_pages
 from pipecat_voicectx.memory.resume import LastSession, last_session
+from pipecat_voicectx.memory.summary import SUMMARIZER_NAME, summarize_exchange
 from pipecat_voicectx.memory.text import strip_for_embedding
 from pipecat_voicectx.memory.threads import (
     ThreadBook,
@@ -92,6 +93,7 @@ class PageWrite:
         Raises:
             UnavailableError: The disk does not take it.
         """
+        self._page = self._memory._summarized(self._page)
         self._ticket = await self._memory._submit(self._page)
         if self._ticket is None:
             return False
@@ -191,6 +193,12 @@ class PageMemory:
             self._index_page(page)
         self._opened.set()
 
+    def preload(self, stored: Sequence[StoredPage]) -> None:
+        """Adds pages that are kept elsewhere, with their vectors; they are not written. For benches and imports."""
+        for item in stored:
+            self._index_page(item.page)
+            self._index.set_vectors(item.page.id, item.vectors)
+
     def add(self, page: VoicePage) -> PageWrite:
         """Makes a page searchable now. Await the returned write's `journaled`, then its `settled`."""
         self._index_page(page)
@@ -208,11 +216,11 @@ class PageMemory:
         """Whether a ranking of `text` would use meaning."""
         return self._usable_query(text) is not None
 
-    def rank(self, text: str, *, exclude: Collection[str] = (), limit: int = 20) -> list[RankedPage]:
+    def rank(self, text: str, *, exclude: Collection[str] = (), limit: int = 12) -> list[RankedPage]:
         """The best pages for `text`, with what is ready now."""
         partial = self._usable_query(text)
         query = PageQuery(text=text, cosines=partial.cosines if partial is not None else None)
-        hits = rank_pages(self._index, query, weights=self._weights, exclude=exclude, limit=3 * limit)
+        hits = rank_pages(self._index, query, weights=self._weights, exclude=exclude, limit=2 * limit)
         return self._with_threads(hits)[:limit]
 
     def rank_related(
@@ -359,6 +367,16 @@ class PageMemory:
             summary=thread.summary,
             summarized_pages=thread.summarized_pages,
         )
+
+    def _summarized(self, page: VoicePage) -> VoicePage:
+        """The page with a summary of its texts; it takes the place of the one without."""
+        if page.summary:
+            return page
+        summary = summarize_exchange(page.user_text, page.bot_text)
+        summarized = replace(page, summary=summary, summarizer=SUMMARIZER_NAME)
+        if self._pages.get(page.id) is page:
+            self._pages[page.id] = summarized
+        return summarized
 
     async def _submit(self, page: VoicePage) -> WriteTicket | None:
         """Queues a page once the store is open. None: there is no store."""

@@ -1,0 +1,160 @@
+"""How long the response path takes with N pages stored, and how long an engine's own search would.
+
+Path: from a context frame leaving the processor in front of ours to its arrival at the one behind, event loop and
+queues included; the query's embedding is ready, as it is when transcripts come before the turn's end. Texts are made of
+random words with natural frequencies and vectors are random, which no time depends on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import random
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from pipecat.frames.frames import EndFrame, Frame, LLMContextFrame, TranscriptionFrame
+from pipecat.pipeline.pipeline import Pipeline
+from pipecat.pipeline.worker import PipelineWorker
+from pipecat.processors.aggregators.llm_context import LLMContext
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+from pipecat.workers.runner import WorkerRunner
+
+from pipecat_voicectx.memory.index import FloatArray
+from pipecat_voicectx.memory.pages import BotTextSource, Owner, VoicePage, page_id
+from pipecat_voicectx.memory.records import MemoryRecord, record_id
+from pipecat_voicectx.memory.summary import summarize_exchange
+from pipecat_voicectx.processors.memory_projector import MemoryProjector
+from pipecat_voicectx.stores.mem0_engine import Mem0Engine
+from pipecat_voicectx.stores.qdrant_pages import StoredPage
+
+__all__ = ["RandomEmbedder", "measure_engine", "measure_path"]
+
+_OWNER = Owner(user_id="bench")
+_WORDS = [f"word{n}" for n in range(8_000)]
+_CUMULATIVE = list(itertools.accumulate(1 / (n + 1) for n in range(8_000)))
+_TURN_WORDS = 20
+_QUERY_WORDS = 12
+# The engine is asked so often; its times are far from each other's noise.
+_ENGINE_QUERIES = 20
+
+
+class RandomEmbedder:
+    """A vector that depends on the text alone, and means nothing."""
+
+    name = "random-384"
+    dimension = 384
+
+    def embed(self, texts: Sequence[str]) -> list[FloatArray]:
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> FloatArray:
+        seed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+        return np.random.default_rng(seed).normal(size=self.dimension).astype(np.float32)
+
+
+class _Stamp(FrameProcessor):
+    """Notes when context frames pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times_secs: list[float] = []
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        await super().process_frame(frame, direction)
+        if isinstance(frame, LLMContextFrame):
+            self.times_secs.append(time.perf_counter())
+        await self.push_frame(frame, direction)
+
+
+def measure_path(pages: int, *, turns: int, seed: int) -> tuple[list[float], list[float]]:
+    """Seconds on the path for each of `turns` turns: with the event loop, and the projector's own part."""
+    return asyncio.run(_path(pages, turns, random.Random(seed)))
+
+
+async def _path(count: int, turns: int, rng: random.Random) -> tuple[list[float], list[float]]:
+    before, after = _Stamp(), _Stamp()
+    projector = MemoryProjector(owner=_OWNER, embedder=RandomEmbedder(), stt=before, session_id="now")
+    own: list[float] = []
+    projector.add_event_handler("on_projected", lambda _p, report: own.append(report.took_secs))
+    vectors = np.random.default_rng(1).normal(size=(count, 2, 384)).astype(np.float32)
+    projector.memory.preload(
+        [StoredPage(_page(n, rng), (vectors[n, 0], vectors[n, 1])) for n in range(count)]
+    )
+    worker = PipelineWorker(Pipeline([before, projector, after]), cancel_on_idle_timeout=False)
+    runner = WorkerRunner(handle_sigint=False)
+    await runner.add_workers(worker)
+    running = asyncio.create_task(runner.run())
+    await asyncio.sleep(0.3)
+    context = LLMContext([{"role": "system", "content": "You are a helpful voice agent."}])
+    for number in range(turns + 3):
+        text = _text(_QUERY_WORDS, rng)
+        await worker.queue_frame(TranscriptionFrame(text=text, user_id="u", timestamp="t"))
+        await asyncio.sleep(0.06)
+        context.add_message({"role": "user", "content": text})
+        await worker.queue_frame(LLMContextFrame(context=context))
+        while len(after.times_secs) <= number:  # noqa: ASYNC110  measured outside this loop
+            await asyncio.sleep(0.002)
+        context.add_message({"role": "assistant", "content": _text(_TURN_WORDS, rng)})
+    await worker.queue_frame(EndFrame())
+    await running
+    path = [b - a for a, b in zip(before.times_secs, after.times_secs, strict=True)]
+    # The first turns warm caches and pay for imports.
+    return path[3:], own[3:]
+
+
+def measure_engine(records: int, *, seed: int) -> list[float]:
+    """Seconds of one search of the default engine (Mem0 on embedded Qdrant) over `records` records of one owner."""
+    with tempfile.TemporaryDirectory(prefix="voicectx-bench-") as folder:
+        return asyncio.run(_engine(Path(folder), records, random.Random(seed)))
+
+
+async def _engine(folder: Path, count: int, rng: random.Random) -> list[float]:
+    engine = Mem0Engine(embedder=RandomEmbedder(), path=folder, timeout_secs=600)
+    try:
+        for start in range(0, count, 500):
+            batch = [_record(n, rng) for n in range(start, min(start + 500, count))]
+            await engine.add(batch)
+        times: list[float] = []
+        for _ in range(_ENGINE_QUERIES):
+            started = time.perf_counter()
+            await engine.search(_OWNER, _text(_QUERY_WORDS, rng), limit=5)
+            times.append(time.perf_counter() - started)
+        return times
+    finally:
+        await engine.close()
+
+
+def _record(number: int, rng: random.Random) -> MemoryRecord:
+    return MemoryRecord(
+        id=record_id(_OWNER, str(number)),
+        owner=_OWNER,
+        text=_text(2 * _TURN_WORDS, rng),
+        created_wall_secs=number,
+        valid_from_wall_secs=number,
+    )
+
+
+def _page(number: int, rng: random.Random) -> VoicePage:
+    session, index = f"s{number // 30:06}", number % 30
+    user, bot = _text(_TURN_WORDS, rng), _text(_TURN_WORDS, rng)
+    return VoicePage(
+        id=page_id(_OWNER, session, index),
+        owner=_OWNER,
+        session_id=session,
+        index=index,
+        started_wall_secs=20.0 * number,
+        ended_wall_secs=20.0 * number + 15,
+        user_text=user,
+        bot_text=bot,
+        bot_text_source=BotTextSource.HEARD,
+        summary=summarize_exchange(user, bot),
+    )
+
+
+def _text(words: int, rng: random.Random) -> str:
+    return " ".join(rng.choices(_WORDS, cum_weights=_CUMULATIVE, k=words))
