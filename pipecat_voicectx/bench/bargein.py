@@ -289,7 +289,16 @@ def _repair(done: Iterable[_Done]) -> dict[str, float | None]:
 
 
 def _print(result: dict[str, Any]) -> None:
-    head = f"{'shape':<14}{'variant':<10}{'points':>7}{'over':>8}{'under':>8}{'max':>8}{'exact':>7}{'dirty':>7}{'fallback':>9}"
+    columns = (
+        ("points", 7),
+        ("over", 8),
+        ("under", 8),
+        ("max", 8),
+        ("exact", 7),
+        ("dirty", 7),
+        ("fallback", 9),
+    )
+    head = f"{'shape':<14}{'variant':<10}" + "".join(f"{name:>{width}}" for name, width in columns)
     for title, key in (("words wrong after a barge-in", "variants"), ("without acknowledgements", "no_acks")):
         if not result[key]:
             continue

@@ -313,6 +313,10 @@ async def run_gcm(case: GcmCase) -> bool:
         return anchored
 
 
+def _said(text: str) -> LLMMessagesAppendFrame:
+    return LLMMessagesAppendFrame([{"role": "user", "content": text}], run_llm=True)
+
+
 def _anchored(messages: Sequence[Mapping[str, object]], script: Script, playing: int) -> bool:
     answers = [str(message["content"]) for message in messages if message["role"] == "assistant"]
     if len(answers) != 1 or playing < 0:
