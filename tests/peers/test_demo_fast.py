@@ -26,9 +26,9 @@ def test_the_command_writes_numbers_and_report_and_the_plugin_is_not_worse(tmp_p
     (tmp_path / "scenario.json").write_text(json.dumps(raw))
     shutil.copytree(_DEMO / "recordings", tmp_path / "recordings")
     (tmp_path / "tmp").mkdir()
+    options = ["--fast", "--scenario", "scenario.json", "--json", "out.json", "--report", "report.html"]
     done = subprocess.run(
-        [sys.executable, "-m", "pipecat_voicectx.cli", "demo", "--fast", "--scenario", "scenario.json"]
-        + "--json out.json --report report.html".split(),
+        [sys.executable, "-m", "pipecat_voicectx.cli", "demo", *options],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(_ROOT), "TMPDIR": str(tmp_path / "tmp")},
         capture_output=True,
