@@ -8,9 +8,12 @@ events of this run; a pass in which something did not happen says so.
 from __future__ import annotations
 
 import base64
+import contextlib
 import html
 import json
+import platform
 from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from string import Template
 
@@ -62,6 +65,7 @@ def render_report(
         summary=_summary_table(*scores),
         moments=story.moments(),
         transport=_transport(transport),
+        versions=html.escape(_versions()),
         # "</" would end the script element, wherever it stands in a string.
         data=json.dumps(_data(scenario, *views), ensure_ascii=False, separators=(",", ":")).replace(
             "</", "<\\/"
@@ -168,6 +172,14 @@ def _transport(transport: str) -> str:
         "Opus packets, the same losses and the same jitter buffer.",
     }
     return html.escape(ways.get(transport, transport))
+
+
+def _versions() -> str:
+    found = []
+    for name in ("pipecat-voicectx", "pipecat-ai", "aiortc"):
+        with contextlib.suppress(PackageNotFoundError):  # a source tree that was never installed
+            found.append(f"{name} {version(name)}")
+    return f"{', '.join([*found, f'Python {platform.python_version()}'])}."
 
 
 def _number(value: object) -> float:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from pipecat_voicectx.demo.scenario import Role, Scenario
 from pipecat_voicectx.demo.score import barge_in_truth, bot_turn_rates
-from pipecat_voicectx.testing.tokens import PARTS
+from pipecat_voicectx.testing.tokens import PARTS, text_of
 
 __all__ = ["PassView", "view_pass"]
 
@@ -43,7 +43,7 @@ class PassView:
     barge_ins: tuple[Json, ...]
     """at, heard, believed, agreed: words of the common prefix."""
     requests: tuple[Json, ...]
-    """at, tokens, parts, asked (last message), answered, calls."""
+    """at, tokens, parts, recalled (lines), answered, calls."""
     states: tuple[Json, ...]
     """at, kind (rate or network), label."""
     directives: tuple[Json, ...]
@@ -245,11 +245,19 @@ def _requests(events: Sequence[Event]) -> tuple[Json, ...]:
             "at": _at(event),
             "tokens": int(_float(event.get("tokens"))),
             "parts": {p: int(_float(parts.get(p))) for p in PARTS} if isinstance(parts, Mapping) else {},
+            "recalled": _recalled_lines(event.get("messages")),
             "answered": str(reply.get("text", "")),
             "calls": [f"{call.get('name')}({_arguments(call.get('arguments'))})" for call in calls],
         }
         views.append(view)
     return tuple(views)
+
+
+def _recalled_lines(messages: object) -> list[str]:
+    """What the recalled block of a request says, an exchange a line."""
+    texts = [text_of(m) for m in _list(messages) if isinstance(m, Mapping)]
+    blocks = [text for text in texts if text.lstrip().startswith("<recalled_context>")]
+    return [line.removeprefix("- ") for text in blocks for line in text.splitlines() if line.startswith("- ")]
 
 
 def _arguments(arguments: object) -> str:

@@ -159,7 +159,13 @@ class Story:
         stock, plugin = (score.tokens_per_turn for score in self.scores)
         if stock is None or plugin is None:
             return ""
-        last = [view.requests[-1] for view in (self.stock, self.plugin) if view.requests]
+        firsts = [view.requests[0] for view in (self.stock, self.plugin) if view.requests]
+        price = _number(firsts[1]["tokens"]) - _number(firsts[0]["tokens"]) if len(firsts) == 2 else 0.0
+        start = (
+            f" It begins {price:,.0f} tokens higher: the price of its functions and states."
+            if price > 0
+            else ""
+        )
         moved = sum("out of the window" in str(m["label"]) for m in self.plugin.memory)
         how = (
             " Finished exchanges leave the window for memory, and come back when they matter."
@@ -169,10 +175,8 @@ class Story:
         return (
             "<h2>A context that does not grow with the call</h2>"
             f"<p>While the talk drifts to other things, stock Pipecat sends {stock:,.0f} tokens a turn, the whole "
-            f"history with the tool’s raw results; with the plugin it is {plugin:,.0f}.{how}</p>"
+            f"history with the tool’s raw results; with the plugin it is {plugin:,.0f}.{start}{how}</p>"
             '<div class="fig" id="tokens"></div>'
-            if last
-            else ""
         )
 
     def _call_back(self) -> str:
@@ -190,7 +194,7 @@ class Story:
                 f"<dt>“{html.escape(self._text_of(Role.RETURN))}”</dt>"
                 f'<dd class="quote">“{self._marked(back)}”</dd>'
                 f"<dt>Second call: “{html.escape(self._text_of(Role.RESUME))}”</dt>"
-                f'<dd class="quote">“{self._marked(resume)}”</dd></dl></div>'
+                f'<dd class="quote">“{self._marked(resume)}”</dd>{self._recalled(view)}</dl></div>'
             )
         return (
             "<h2>Where were we?</h2>"
@@ -198,6 +202,17 @@ class Story:
             f"the plugin {remembered[1]}. They are marked.</p>"
             f'<div class="two">{"".join(columns)}</div>'
         )
+
+    def _recalled(self, view: PassView) -> str:
+        """What the request behind the resume answer was given from memory."""
+        ids = self.scenario.ids_with_role(Role.RESUME)
+        at = next((_number(u["at"]) for u in view.utterances if u["id"] in ids), None)
+        request = next((r for r in view.requests if at is not None and _number(r["at"]) > at), None)
+        lines = _texts(request["recalled"]) if request is not None else []
+        if not lines:
+            return "<dt>From memory</dt><dd>nothing</dd>"
+        shown = "".join(f"<li>{self._marked(line)}</li>" for line in lines)
+        return f'<dt>From memory</dt><dd><ul class="recalled">{shown}</ul></dd>'
 
     def _text_of(self, role: Role) -> str:
         ids = self.scenario.ids_with_role(role)

@@ -71,6 +71,18 @@ def test_the_story_names_what_happened(page: str) -> None:
     assert "<del>because my husband" in page
 
 
+def test_what_memory_brought_stands_beside_the_answer() -> None:
+    events = told_call(plugin=True)
+    request = [event for event in events if event["kind"] == "request"][-1]
+    block = (
+        "<recalled_context>\nNote.\n[last call]\n- User: no flights <b> You: All right.\n</recalled_context>"
+    )
+    request["messages"] = [{"role": "developer", "content": block}, *request["messages"]]
+    page = render_report(SCENARIO, stock=told_call(plugin=False), voicectx=events, transport="webrtc")
+    assert "<li>User: <mark>no flights</mark> &lt;b&gt; You: All right.</li>" in page
+    assert "<dd>nothing</dd>" in page
+
+
 def test_a_story_without_harm_does_not_claim_any() -> None:
     fine = told_call(plugin=True)
     page = render_report(SCENARIO, stock=fine, voicectx=fine, transport="webrtc")

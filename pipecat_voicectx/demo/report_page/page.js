@@ -203,7 +203,8 @@ function detailBarge(barge) {
 function detailRequest(r) {
   const parts = Object.entries(r.parts).filter(([, n]) => n).map(([p, n]) => `${p} ${n}`).join(" · ");
   const did = r.calls.length ? `calls ${esc(r.calls.join(", "))}` : r.answered ? `answers “${marked(r.answered)}”` : "is interrupted before its first word";
-  return [r.at, `${r.tokens.toLocaleString("en")} tokens to the model`, `<p class="parts">${parts}</p><p>The model ${did}</p>`];
+  return [r.at, `${r.tokens.toLocaleString("en")} tokens to the model`, `<p class="parts">${parts}</p><p>The model ${did}</p>` +
+    (r.recalled.length ? `<p class="parts">From memory: ${r.recalled.map(marked).join(" · ")}</p>` : "")];
 }
 
 /* The timeline. */
