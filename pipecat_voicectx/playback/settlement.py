@@ -257,6 +257,19 @@ class TurnSettler:
                 events += self._progress(entry, playhead, now_secs)
         return events
 
+    def resumed(self, turn_id: int) -> list[SettlementEvent]:
+        """The rest of a cut turn is being spoken after all: its message loses the mark of an interruption.
+
+        What was cut stays cut; the rest is a turn of its own.
+        """
+        events: list[SettlementEvent] = []
+        for message in self._messages:
+            if message.cut_secs is not None and any(part.turn_id == turn_id for part in message.parts):
+                message.cut_at_secs = -self.config.amend_secs
+                if message.text:
+                    events.append(AmendText(message=message.number, text=message.text, interrupted=False))
+        return events
+
     def next_deadline(self) -> float | None:
         """When `update` should be called although nothing happens; None when nothing is pending."""
         deadlines = [

@@ -185,6 +185,12 @@ class PlaybackLedger(FrameProcessor):
         """The last sentence of a turn that was played whole, by word times."""
         return self._settler.semantic_boundary(turn_id, time.monotonic())
 
+    def was_not_cut(self, turn_id: int) -> None:
+        """The rest of a cut turn is being spoken after all: the note comes off its message."""
+        for event in self._settler.resumed(turn_id):
+            if isinstance(event, AmendText):
+                self._messages.amend(event.message, event.text, interrupted=False, now_secs=time.monotonic())
+
     def played_audio(self, turn_id: int, *, secs: float) -> tuple[bytes, int]:
         """(PCM, rate) of the last `secs` of a settled turn that were played; empty for an unknown turn."""
         return self._settler.played_audio(turn_id, secs=secs)

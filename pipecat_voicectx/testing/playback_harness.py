@@ -234,6 +234,10 @@ class ScriptedTTS(TTSService):
         """Starts the script over, for another turn."""
         self._next_word, self._said_secs, self._buffer = 0, 0.0, ""
 
+    def read_from(self, text: str) -> None:
+        """Goes on with the script's tail that has as many words as `text`."""
+        self._next_word, self._said_secs, self._buffer = len(self._script.words) - len(text.split()), 0.0, ""
+
     async def run_tts(self, text: str, context_id: str) -> AsyncGenerator[Frame | None, None]:
         if self._shape in _STREAMING:
             if self._requests is None:
@@ -556,17 +560,19 @@ async def run_scene(
     stock: bool = False,
     config: PlaybackLedgerConfig | None = None,
     token_secs: float | None = None,
+    user_params: LLMUserAggregatorParams | None = None,
     llm: FrameProcessor | None = None,
     before_llm: Callable[[PlaybackLedger], Sequence[FrameProcessor]] | None = None,
+    after_ledger: Callable[[PlaybackLedger, LLMContext], Sequence[FrameProcessor]] | None = None,
     before_tts: Sequence[FrameProcessor] = (),
     before_aggregator: Sequence[FrameProcessor] = (),
 ) -> Any:
     """Builds the pipeline, runs the coroutine function `play` on it, tears it down, returns what `play` returned."""
     script, client = script or Script(), client or Client()
     context = LLMContext()
-    pair = LLMContextAggregatorPair(
-        context, user_params=LLMUserAggregatorParams(user_turn_strategies=ExternalUserTurnStrategies())
-    )
+    if user_params is None:
+        user_params = LLMUserAggregatorParams(user_turn_strategies=ExternalUserTurnStrategies())
+    pair = LLMContextAggregatorPair(context, user_params=user_params)
     if token_secs is None:
         token_secs = 0.025 if shape in _STREAMING else 0.004
     llm = llm or ScriptedLLM(script, shape, token_secs=token_secs)
@@ -574,7 +580,9 @@ async def run_scene(
     ledger = None
     if not stock:
         ledger = PlaybackLedger(context=context, tts=tts, output=output, config=config, position=output)
-    middle = [ledger] if ledger is not None else []
+    middle: list[FrameProcessor] = [ledger] if ledger is not None else []
+    if ledger is not None and after_ledger is not None:
+        middle = [ledger, *after_ledger(ledger, context)]
     ahead = before_llm(ledger) if ledger is not None and before_llm is not None else []
     worker = PipelineWorker(
         Pipeline(

@@ -428,3 +428,22 @@ def test_the_audio_that_was_played_of_a_settled_turn_can_be_had_back() -> None:
     assert (len(pcm) // 2, rate_hz) == (1300, 1000)
     assert len(call.settler.played_audio(entry.turn_id, secs=0.5)[0]) // 2 == 500
     assert call.settler.played_audio(99, secs=5.0) == (b"", 0)
+
+
+def test_a_turn_that_is_resumed_loses_the_mark_of_an_interruption_and_is_amended_no_more() -> None:
+    call = Call()
+    entry = call.turn(WORDS, at=1.0)
+    call.settler.cut(2.5, CutReason.INTERRUPTION)
+    (event,) = call.settler.resumed(entry.turn_id)
+    assert isinstance(event, AmendText)
+    assert (event.text, event.interrupted) == ("one two three", False)
+    call.ack(2.5, 1.1)
+    assert call.settler.update(2.6) == []
+    assert call.settler.resumed(99) == []
+
+
+def test_resuming_a_turn_of_which_nothing_was_heard_changes_no_message() -> None:
+    call = Call()
+    entry = call.turn(WORDS, at=1.0)
+    call.settler.cut(1.1, CutReason.INTERRUPTION)
+    assert call.settler.resumed(entry.turn_id) == []

@@ -1,0 +1,97 @@
+"""Cases from the field about barge-in and context, each with what stock Pipecat does, so that a fix there is noticed."""
+
+import asyncio
+from typing import Any
+
+from pipecat.frames.frames import Frame, LLMFullResponseStartFrame, TextFrame
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+
+from pipecat_voicectx.playback.clock import PlayoutClockConfig
+from pipecat_voicectx.processors.playback_ledger import PlaybackLedgerConfig
+from pipecat_voicectx.testing import virtual_time
+from pipecat_voicectx.testing.playback_harness import (
+    Client,
+    Outcome,
+    Scene,
+    Script,
+    Shape,
+    run_barge_in,
+    run_scene,
+)
+
+CONFIG = PlaybackLedgerConfig(clock=PlayoutClockConfig(uplink_delay_secs=0.05))
+FOUR = Script(sentences=Script().sentences[:4])
+
+
+def barge_in(shape: Shape, at_secs: float, **kwargs: Any) -> Outcome:
+    return virtual_time.run(run_barge_in(shape, at_secs, config=CONFIG, **kwargs))
+
+
+def test_f01_a_token_fed_reply_cut_in_its_first_sentence_keeps_only_what_was_played() -> None:
+    ours = barge_in(Shape.TOKEN, 1.4, script=FOUR)
+    assert abs(ours.error) <= 1
+    assert ours.turns[-1].unheard_text.endswith("books.")
+    assert "books" not in str(ours.messages)
+
+
+def test_f01_stock_keeps_far_more() -> None:
+    stock = barge_in(Shape.TOKEN, 3.0, script=FOUR, stock=True)
+    assert stock.error >= 7
+
+
+class _Loses(FrameProcessor):
+    """Between ledger and aggregator: loses the frames that an interruption may lose."""
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        await super().process_frame(frame, direction)
+        lost = isinstance(frame, LLMFullResponseStartFrame)
+        if not (lost and direction is FrameDirection.DOWNSTREAM):
+            await self.push_frame(frame, direction)
+
+
+class _LosesText(_Loses):
+    """Loses even what the ledger pushes."""
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        if isinstance(frame, TextFrame):
+            await FrameProcessor.process_frame(self, frame, direction)
+            return
+        await super().process_frame(frame, direction)
+
+
+def cut(scene_cut: type[FrameProcessor], shape: Shape, at_secs: float) -> Outcome:
+    async def play(scene: Scene) -> Outcome:
+        await scene.answer()
+        await asyncio.sleep(at_secs)
+        onset = await scene.interrupt()
+        await asyncio.sleep(0.3)
+        scene.context.add_message({"role": "user", "content": "go on"})
+        await asyncio.sleep(1.0)
+        return scene.outcome(onset)
+
+    return virtual_time.run(run_scene(shape, play, config=CONFIG, before_aggregator=[scene_cut()]))
+
+
+def test_f02_a_turn_is_settled_from_the_ledger_whichever_frames_survive() -> None:
+    for loser in (_Loses, _LosesText):
+        outcome = cut(loser, Shape.WORD, 2.0)
+        assert abs(outcome.error) <= 1
+        assert not outcome.dirty
+        assert [message["role"] for message in outcome.messages] == ["assistant", "user"]
+
+
+def test_f02_words_that_are_already_there_are_not_said_twice() -> None:
+    outcome = cut(_Loses, Shape.SENTENCE, 2.0)
+    assert outcome.text.count("First") == 1
+
+
+def test_f02_stock_closes_the_turn_without_what_was_heard() -> None:
+    outcome = barge_in(Shape.SENTENCE, 1.6, stock=True)
+    assert outcome.heard >= 5
+    assert outcome.committed == 0
+
+
+def test_a_client_that_is_slow_to_connect_costs_only_its_estimate() -> None:
+    outcome = barge_in(Shape.WORD, 4.0, client=Client(delay_secs=0.2, ack_delay_secs=None))
+    assert outcome.turns[-1].estimated
+    assert abs(outcome.error) <= 1
