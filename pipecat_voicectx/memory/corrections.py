@@ -17,6 +17,7 @@ __all__ = [
     "Marker",
     "MarkerStrength",
     "correction_marker",
+    "left_out",
     "moved_to",
     "new_value",
     "retraction_topic",
@@ -69,6 +70,11 @@ _MOVED = re.compile(
 _X_NOT_Y = re.compile(r"^(?P<x>.+?),?\s+(?:and )?not\s+(?P<y>[\w' ]+)$", re.IGNORECASE)
 _NOT_Y = re.compile(r"^(?:it is )?not\s+(?P<y>[\w']+(?: [\w']+)?)\s+(?:but |it is )(?P<x>.+)$", re.IGNORECASE)
 _SPELLED = re.compile(r"^(?:it is )?(?:spelled|spelt|written)\b.*?\b(?P<v>[\w]{3,})$", re.IGNORECASE)
+_LEFT_OUT = re.compile(
+    r"^(?:and |but )?(?:without|no|hold|skip|minus|leave (?:off|out)) (?:the |any |my )?"
+    r"(?P<v>[\w-]+(?: [\w-]+)??)(?: please)?$",
+    re.IGNORECASE,
+)
 _TRAILING = re.compile(
     r"^(?P<v>(?:[\w'-]+ ){0,4}[\w'-]+),? (?:actually|instead|sorry|i mean)$", re.IGNORECASE
 )
@@ -91,6 +97,13 @@ _TOPIC_END = re.compile(
 )
 _LAST = frozenset(
     {"", "that", "this", "it", "that part", "the last bit", "the last part", "the last thing", "what"}
+)
+_UNSAID = re.compile(
+    r"^(?:(?:but )?(?:that|this|it) (?:is|was) (?:private|confidential|off the record|between us|"
+    r"not for the record)|off the record|"
+    r"i (?:never|did not) (?:say|said) that|forget (?:that )?i (?:ever )?(?:said|mentioned|told you)\b.*)"
+    r"(?: please)?$",
+    re.IGNORECASE,
 )
 # Requests to a machine rather than to its memory.
 _NOT_MEMORY = re.compile(r"\b(?:instructions?|prompts?|rules)\b", re.IGNORECASE)
@@ -147,6 +160,24 @@ def moved_to(clause: str) -> tuple[str, str] | None:
     return (match["a"] or match["b"], match["v"]) if match else None
 
 
+def left_out(clause: str) -> str | None:
+    """What is not wanted after all: "no onions please", "leave out the tuna"."""
+    match = _LEFT_OUT.match(clause)
+    return match["v"] if match else None
+
+
+def without(value: str, unwanted: str) -> str:
+    """A wish without one of its parts: "a salad with egg and tuna" without "tuna"."""
+    part = re.escape(unwanted)
+    for pattern in (rf"\s+with {part} and\b", rf"\s+(?:with|and) {part}\b", rf",? {part} and\b"):
+        cut = re.sub(
+            pattern, " with" if "with" in pattern and pattern.endswith("and\\b") else "", value, flags=re.I
+        )
+        if cut != value:
+            return " ".join(cut.split())
+    return value
+
+
 def spelled_name(clause: str) -> str | None:
     """The name in "it's spelled with a y smyth"."""
     match = _SPELLED.match(clause)
@@ -170,6 +201,8 @@ def x_not_y(said: str) -> tuple[str, str] | None:
 
 def retraction_topic(clause: str) -> str | None:
     """What a request to forget is about, "" for what was said last; None when the clause is no such request."""
+    if _UNSAID.match(clause):
+        return ""
     start = _RETRACTION_START.match(clause)
     if start is None or _NOT_MEMORY.search(clause):
         return None

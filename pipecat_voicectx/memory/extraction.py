@@ -23,6 +23,7 @@ from pipecat_voicectx.memory.cleaning import clean_transcript
 from pipecat_voicectx.memory.corrections import (
     MarkerStrength,
     correction_marker,
+    left_out,
     moved_to,
     new_value,
     retraction_topic,
@@ -30,6 +31,7 @@ from pipecat_voicectx.memory.corrections import (
     spliced,
     split_at_markers,
     trailing_correction,
+    without,
     x_not_y,
 )
 from pipecat_voicectx.memory.facts import (
@@ -205,6 +207,9 @@ class _Turn:
 
     def _corrects(self, part: str) -> bool:
         """Handles "no sorry it's anna", "make it five", "they moved it to friday"; False when it is none of these."""
+        unwanted = left_out(part)
+        if unwanted is not None and self._leaves_out(unwanted):
+            return True
         marker = correction_marker(part)
         rest = marker.rest if marker else part
         strong = marker is not None and marker.strength is not MarkerStrength.WEAK
@@ -229,6 +234,15 @@ class _Turn:
         if (words <= 3 and one) or (words <= 6 and (strong or self._focus.correcting)):
             return self._substitute(rest)
         return False
+
+    def _leaves_out(self, unwanted: str) -> bool:
+        wish = next((each for each in self._recent() if each.attribute in {"want", "need"}), None)
+        value = without(wish.value, unwanted) if wish else ""
+        if wish is None or value == wish.value:
+            return False
+        statement = wish.statement.replace(wish.value, value)
+        self._add(replace(wish, value=value, statement=statement, replaces=wish.value))
+        return True
 
     def _quiet_correction(self, part: str) -> bool:
         """Corrections without a word that says so: "make it five people", "it's anna", "it's fixed now"."""

@@ -23,6 +23,7 @@ __all__ = [
     "Cardinality",
     "Change",
     "Ending",
+    "EndingScope",
     "Fact",
     "FactEnd",
     "Polarity",
@@ -87,6 +88,15 @@ class Assertion:
     """0..1; the extractor's, as its documentation says."""
 
 
+class EndingScope(Enum):
+    """Which facts an ending may end."""
+
+    ANY = "any"
+    """All that it names."""
+    TROUBLE = "trouble"
+    """Those that state something amiss: what is "fine again" was broken, ill, late or lost."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """Somebody said that something is no longer so."""
@@ -96,6 +106,7 @@ class Ending:
     """Attributes it may be; empty means any."""
     value: str = ""
     """What is over; "" means whatever the attributes hold."""
+    scope: EndingScope = EndingScope.ANY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ __all__ = [
     "OWNING",
     "PARTNERS",
     "THINGS",
+    "TROUBLE",
     "WORKING",
     "is_occupation",
     "sentence",
@@ -35,7 +36,8 @@ HABIT_VERBS = _set(
 """Verbs that state something lasting in the present tense."""
 EVENT_VERBS = _set(
     """buy sell marry join start finish pass hurt break lose adopt move book order graduate retire win fail visit rent
-    find get leave arrive return fly land meet pay install sign receive forget call change"""
+    find get leave arrive return fly land meet pay install sign receive forget call change sprain twist injure damage
+    crash burn"""
 ) - _set("get find call forget change start meet")
 """Verbs that state something worth keeping when it happened."""
 ONE_VALUE_VERBS = _set("leave arrive return land state") | {
@@ -60,9 +62,16 @@ THINGS = _set(
     """code password appointment meeting wedding flight train boiler heating router internet delivery parcel package
     order invoice contract interview reservation booking table exam checkup party wifi number address email account
     car bike laptop phone computer house flat apartment opera concert festival show trip holiday class lesson ticket
-    surgery operation"""
+    surgery operation digits pin"""
 )
 """Nouns that mean the speaker's own even behind "the"."""
+
+TROUBLE = _set(
+    """broken broke break hurt hurts sprain sprained twist twisted cut burn burned injure injured lost lose missing late
+    delayed ill sick pain painful hospital stolen damaged damage dead flat cancelled sore swollen faulty leaking stuck
+    down problem trouble issue failed crashed wrong working overdue unpaid blocked headache fever flu cold cough"""
+)
+"""Words of facts that state something amiss ("working" only where it is denied)."""
 
 _OCCUPATIONS = _set(
     """nurse teacher lawyer accountant doctor engineer driver pilot chef cook carpenter plumber electrician student

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from pipecat_voicectx.memory.clause import ADVERB, BE, Clause
 from pipecat_voicectx.memory.facts import USER, Assertion, Cardinality, Change, Ending, Polarity
@@ -110,6 +111,7 @@ def _over(clause: Clause) -> Iterator[Change]:
     ):
         for partner in sorted(PARTNERS):
             yield Ending(subject=partner, attributes=frozenset())
+        yield _ending(clause, "married", "be")
     elif match := clause.match(
         r"(?:has |have )?(?:just )?(?:died|passed away|passed on|is dead|is no longer with us)(?P<v>.*)"
     ):
@@ -151,9 +153,11 @@ def _stopping(clause: Clause) -> Iterator[Change]:
         if words[0].endswith("ing") and not gerund:
             yield _ending(clause, "", lemma(words[0]))
         yield clause.verb(verb, value, polarity=Polarity.NEGATED)
-    elif (match := clause.match(r"used to (?P<verb>[\w']+)\s*(?P<v>.*)")) or (match := clause.match(
-        r"(?:have|has) not (?P<verb>[\w']+)\s*(?P<v>.*?)\s*(?:in|for) (?:years|months|ages|a long time|a while)"
-    )):
+    elif (match := clause.match(r"used to (?P<verb>[\w']+)\s*(?P<v>.*)")) or (
+        match := clause.match(
+            r"(?:have|has) not (?P<verb>[\w']+)\s*(?P<v>.*?)\s*(?:in|for) (?:years|months|ages|a long time|a while)"
+        )
+    ):
         yield _ending(clause, match["v"], lemma(match["verb"]))
     elif match := clause.match(r"(?:has |have )?(?:switched|changed|gone over|went over) to (?P<v>.+)"):
         yield clause.verb("switch to", match["v"], shown="switched to")
@@ -207,7 +211,10 @@ def _having(clause: Clause) -> Iterator[Change]:
 
 def _living(clause: Clause) -> Iterator[Change]:
     """Where the subject lives, works, comes from."""
-    if match := clause.match(r"(?:live|lives|living|reside|resides)\s+(?:in|at|near|on)\s+(?P<v>.+)"):
+    if match := clause.match(
+        r"(?:live|lives|living|reside|resides|(?:have|has) (?:been living|lived))\s+(?:in|at|near|on)\s+"
+        r"(?P<v>.+?)(?:\s+(?:for|since)\s.*)?"
+    ):
         yield clause.verb("live in", re.sub(r"\s+with\s+(?:my|our|his|her)\b.*$", "", match["v"]))
         found = re.search(r"\swith my (\w+) (\w+)$", clause.text, re.IGNORECASE)
         name = person_name(found[2], strict=True) if found else None
@@ -218,7 +225,10 @@ def _living(clause: Clause) -> Iterator[Change]:
         r"(?:\s+(?:last|this|in|for|to be|with|because|a few|two|three)\b.*)?"
     ):
         yield clause.verb("live in", match["v"])
-    elif match := clause.match(r"works?\s+as\s+(?:an?\s+)?(?P<v>.+?)(?:\s+(?:at|for|in)\s+(?P<at>.+))?"):
+    elif match := clause.match(
+        r"(?:works?|(?:have|has) (?:been working|worked))\s+as\s+(?:an?\s+)?(?P<v>.+?)"
+        r"(?:\s+(?:for (?:\w+ )?(?:years|months|ages)|since)\b.*)?(?:\s+(?:at|for|in)\s+(?P<at>.+))?"
+    ):
         yield clause.verb("work as", match["v"])
         if match["at"]:
             yield clause.verb("work at", match["at"])
@@ -260,6 +270,11 @@ def _wanting(clause: Clause) -> Iterator[Change]:
     match = clause.match(
         r"(?P<not>do not |does not )?(?P<verb>need|needs|want|wants|would like|require|requires)\s+(?P<v>.+)"
     )
+    if match is None and (
+        duty := clause.match(r"(?:have|has|need|needs) to\s+(?P<v>(?:be|leave|take|use|pay|wear|avoid) .+)")
+    ):
+        yield clause.verb("have to", duty["v"])
+        return
     if match is None or re.match(
         r"^(?:you|to know|to ask|to say|it|that|this|to talk|to think)\b", match["v"], re.IGNORECASE
     ):
@@ -302,6 +317,11 @@ def _progressive(clause: Clause) -> Iterator[Change]:
 
 
 def _denying(clause: Clause) -> Iterator[Change]:
+    if been := clause.match(r"(?:have|has) never (?:ever )?been to\s+(?P<v>.+)"):
+        said = clause.verb("have been to", been["v"], polarity=Polarity.NEGATED)
+        statement = sentence(clause.subject, "", f"has never been to {said.value}", name=clause.name)
+        yield replace(said, statement=statement)
+        return
     match = clause.match(
         r"(?:(?P<aux>do|does|can|could|will|would|may) not|never|(?P<no>no longer))\s+(?:ever\s+|even\s+|really\s+)?"
         r"(?P<verb>[\w']+)\s*(?P<v>.*)"
@@ -321,7 +341,7 @@ def _denying(clause: Clause) -> Iterator[Change]:
 
 def _doing(clause: Clause) -> Iterator[Change]:
     """Any verb of the lists, in the present or, for events, in the past."""
-    match = clause.match(rf"(?:(?:have|has)\s+)?(?:{ADVERB}\s+)*(?P<verb>[\w']+)\s*(?P<v>.*)")
+    match = clause.match(rf"(?:(?:have|has|can)\s+)?(?:{ADVERB}\s+)*(?P<verb>[\w']+)\s*(?P<v>.*)")
     if match is None:
         return
     said, value = match["verb"].casefold(), trimmed(match["v"])

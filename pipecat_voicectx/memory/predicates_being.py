@@ -52,6 +52,10 @@ def being(clause: Clause) -> Iterator[Change]:
     elif found := re.match(r"^(?:\w+\s+)?(?:allergic|intolerant) to (.+)$", value, re.IGNORECASE):
         for each in re.split(r"\s+and\s+(?:to\s+)?", found[1]):
             yield clause.verb("be allergic to", each, polarity=polarity)
+    elif found := re.match(
+        r"^(?:\w+ )?(?:afraid|scared|terrified|frightened) of (.+)$", value, re.IGNORECASE
+    ):
+        yield clause.verb("be afraid of", found[1], polarity=polarity)
     elif found := re.match(r"^(?:based|living|located)\s+in (.+)$", value, re.IGNORECASE):
         yield clause.verb("live in", found[1])
     elif found := re.match(r"^(?:originally )?from (.+)$", value, re.IGNORECASE):

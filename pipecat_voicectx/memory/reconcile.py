@@ -23,6 +23,7 @@ from pipecat_voicectx.memory.facts import (
     Cardinality,
     Change,
     Ending,
+    EndingScope,
     Fact,
     FactEnd,
     Polarity,
@@ -30,7 +31,7 @@ from pipecat_voicectx.memory.facts import (
     content_words,
     fact_id,
 )
-from pipecat_voicectx.memory.frames import CONSUMING, OWNING
+from pipecat_voicectx.memory.frames import CONSUMING, OWNING, TROUBLE
 from pipecat_voicectx.memory.spoken_english import value_class
 
 __all__ = ["Add", "Delete", "Keep", "Operation", "Update", "apply_operations", "reconcile"]
@@ -221,7 +222,10 @@ class _Plan:
                 words <= about or (content_words(fact.value) and content_words(fact.value) <= words)
             ):
                 continue
-            if fact.polarity is Polarity.NEGATED and not said.attributes:
+            trouble = said.scope is EndingScope.TROUBLE
+            if fact.polarity is Polarity.NEGATED and not said.attributes and not trouble:
+                continue
+            if trouble and not _is_amiss(fact):
                 continue
             self._finish(fact, FactEnd.ENDED, by=None)
 
@@ -263,6 +267,13 @@ def _about(words: frozenset[str], text: str, about: frozenset[str], value: froze
         return True
     first = next((word for word in text.casefold().split() if word in words), "")
     return len(words) > 1 and first in about  # "my gym membership" ends "a member of a gym"
+
+
+def _is_amiss(fact: Fact) -> bool:
+    words = content_words(f"{fact.attribute} {fact.value}")
+    if fact.polarity is Polarity.NEGATED:
+        return "working" in words or "work" in words
+    return bool(words & (TROUBLE - {"working"}))
 
 
 def _same(fact: Fact, said: Assertion) -> bool:

@@ -11,10 +11,12 @@ from pipecat_voicectx.memory.facts import (
     Cardinality,
     Change,
     Ending,
+    EndingScope,
     Polarity,
     content_words,
 )
 from pipecat_voicectx.memory.frames import PARTNERS
+from pipecat_voicectx.memory.spoken_english import is_number_phrase
 from pipecat_voicectx.memory.subjects import Referents, noun_attribute, person_name, trimmed
 
 __all__ = ["answer", "ended_relation", "set_phrase"]
@@ -44,7 +46,21 @@ _CANCELLED = re.compile(
 )
 _COUPLE = re.compile(
     r"^(?:me and (?P<a>\w+)|(?P<b>\w+) and (?:i|me)|we)\s+(?:have )?"
-    r"(?:broke up|broken up|split up|separated|are not together)",
+    r"(?:broke up|broken up|split up|separated|are not together|(?:are|got|are getting) divorced)",
+    re.IGNORECASE,
+)
+_RECOVERED = re.compile(
+    r"^(?P<n>(?:the|my|our)\s+[\w ]+?|it)\s+(?P<v>(?:(?:is|are|has|have|was|got)\s+)?"
+    r"(?:(?:been|finally|now|all|much|completely|already|just|feeling|working)\s+)*"
+    r"(?:fine|better|fixed|okay|ok|healed|healthy|resolved|sorted|repaired|found|delivered|returned|paid|over|gone|"
+    r"working|again|solved|cured|turned up|arrived|came back|came through)\b.*)$",
+    re.IGNORECASE,
+)
+_OF_US = re.compile(r"^there (?:will be|are|is) (?P<v>[\w -]+?) of us\b", re.IGNORECASE)
+_BIRTHDAY = re.compile(r"^it is my (?P<n>\w+?)(?:['’]s|s) birthday (?P<v>.+)$", re.IGNORECASE)
+_ORDER = re.compile(
+    r"^(?:an?|one|two|three|four|five|six) (?:\w+ ){0,2}?(?:table|room|ticket|tickets|rooms|reservation|booking|"
+    r"appointment|taxi|cab)\b(?! (?:is|are|was|has|costs?))",
     re.IGNORECASE,
 )
 _WHO = re.compile(r"\b(?:who am i (?:speaking|talking)|your name|who is (?:this|calling))\b")
@@ -76,6 +92,14 @@ def set_phrase(bare: str) -> list[Change] | None:
     if match := _MAKES_SICK.match(bare):
         said = _of_user("like", match["v"], f"The user gets sick from {match['v']}.")
         return [replace(said, polarity=Polarity.NEGATED)]
+    if (match := _OF_US.match(bare)) and is_number_phrase(match["v"]):
+        return [_of_user("party size", match["v"], f"The user's party size is {match['v']}.", one=True)]
+    if match := _BIRTHDAY.match(bare):
+        who, when = match["n"].casefold(), trimmed(match["v"])
+        said = _of_user("birthday", when, f"The user's {who}'s birthday is {when}.", one=True)
+        return [replace(said, subject=who)]
+    if _ORDER.match(bare):
+        return [_of_user("want", trimmed(bare), f"The user wants {trimmed(bare)}.")]
     if match := _SPEAKING.match(bare):
         name = person_name(match["a"] or match["b"], strict=match["a"] is not None)
         return [_of_user("name", name, f"The user's name is {name}.", one=True)] if name else None
@@ -97,11 +121,25 @@ def ended_relation(bare: str, referents: Referents) -> list[Change]:
         return [Ending(subject=USER, attributes=frozenset(), value=noun)] if noun else []
     if couple := _COUPLE.match(bare):
         bearer = referents.bearer(couple["a"] or couple["b"] or "")
-        return [
+        ended = [
             Ending(subject=each, attributes=frozenset())
             for each in ([bearer] if bearer else sorted(PARTNERS))
         ]
+        return [*ended, Ending(subject=USER, attributes=frozenset({"be"}), value="married")]
+    if match := _RECOVERED.match(bare):
+        return _recovered(match["n"], trimmed(match["v"]), referents)
     return []
+
+
+def _recovered(noun: str, state: str, referents: Referents) -> list[Change]:
+    """ "the heating has been fixed": what was amiss with it is over, and this is how it is now."""
+    noun = re.sub(r"^(?:the|my|our)\s+", "", noun, flags=re.IGNORECASE).casefold()
+    noun = (referents.it or "") if noun == "it" else noun
+    if not noun or re.search(r"\bnot\b", state):
+        return []
+    value = re.sub(r"^(?:is|are|has|have|was|got)\s+", "", state, flags=re.IGNORECASE)
+    said = _of_user(noun, value, f"The user's {noun} {state}.", one=True)
+    return [Ending(subject=USER, attributes=frozenset(), value=noun, scope=EndingScope.TROUBLE), said]
 
 
 def answer(bare: str, question: str) -> Assertion | None:

@@ -75,7 +75,8 @@ _CONTRACTIONS = (
     ),
     (r"\b(he|she|it|that|there|here|who|what|where|how)['’]s\b", r"\1 is"),
     (
-        r"\b(\w+)['’]s\b(?=\s+(?:called|named|allergic|moving|coming|staying|not|a|an|the|going|in)\b)",
+        r"\b(\w+)['’]s\b(?=\s+(?:called|named|allergic|not|a|an|the|in|pregnant|ill|sick|retired|married|"
+        r"diabetic|vegan|vegetarian|from|\w{2,}ing)\b)",
         r"\1 is",
     ),
     (r"\b(i|you|he|she|it|we|they)['’]d\b(?=\s+(?:been|had|gone)\b)", r"\1 had"),
@@ -94,7 +95,8 @@ _CONTRACTION_PATTERNS = tuple((re.compile(a, re.IGNORECASE), b) for a, b in _CON
 _PUNCTUATION = re.compile(r"\s*(?:[.!?;:]+(?=\s|$)|[,—–](?=\s|$)|\s-\s)\s*")
 _SUBJECT = r"(?:i|we|he|she|they|it|my|our|his|her|their|me and my|there|that|you|everybody|everyone)"
 _CONNECTIVE = re.compile(
-    rf"\s+(?:and|but|so|because|although|though|while|plus|or)\s+(?={_SUBJECT}\b)|\s+because\s+",
+    rf"\s+(?:and|but|so|because|although|though|while|plus|or)\s+"
+    rf"(?!i (?:are|were|both|broke up|split up)\b)(?={_SUBJECT}\b)|\s+because\s+",
     re.IGNORECASE,
 )
 _VERB = (
@@ -107,7 +109,7 @@ _VERB = (
 _RUN_ON = re.compile(
     rf"(?<!\bthat)(?<!\bif)(?<!\bwhen)(?<!\bwhat)(?<!\bwhere)(?<!\bhow)(?<!\bas)(?<!\bthan)(?<!\bthink)(?<!\bguess)"
     rf"(?<!\bsaid)(?<!\bsay)(?<!\byou)(?<!\bhope)(?<!\bwhich)(?<!\bwho)(?<!\bwhy)(?<!\bmeans)(?<!\btime)(?<!\bimagine)"
-    rf"(?<!\bsuppose)(?<!\bthing)\s+(?=(?:i|we|he|she|they|it|that)\s+{_VERB}\b)",
+    rf"(?<!\bsuppose)(?<!\bthing)(?<!\band)\s+(?=(?:i|we|he|she|they|it|that)\s+{_VERB}\b)",
     re.IGNORECASE,
 )
 

@@ -74,6 +74,14 @@ OVER = [
     (["i'm a member of a gym", "i cancelled my gym membership"], "is a member of a gym"),
     (["we have a meeting on friday at two", "the meeting is off"], "friday"),
     (["i'm single", "i've got a boyfriend now"], "single"),
+    (["i broke my toe", "my toe is fine again"], "broke"),
+    (["my parcel is missing", "the parcel turned up this morning"], "missing"),
+    (["i sprained my ankle", "it's healed"], "sprained"),
+    (["i lost my wallet", "my wallet has been found"], "lost"),
+    (["the heating is broken", "the heating has been fixed"], "broken"),
+    (["i'd like a burger with onions", "no onions please"], "onions"),
+    (["i want a salad with egg and tuna", "leave out the tuna"], "tuna"),
+    (["i'm married to paul", "paul and i are divorced"], "married to paul"),
 ]
 
 
@@ -95,6 +103,11 @@ RETRACTED = [
     (["i hate my job", "never mind what i said about my job"], "job"),
     (["my address is ten mill lane", "Can you forget my address, please?"], "mill"),
     (["i owe the bank a lot of money", "could you erase that"], "bank"),
+    (["i have debts", "that's off the record"], "debts"),
+    (["i have a lover", "forget i said that"], "lover"),
+    (["my pin is one two three four", "i never said that"], "pin"),
+    (["i take valium", "that's private please"], "valium"),
+    (["my email is a at b dot com", "you can delete my email"], "dot com"),
 ]
 
 
@@ -129,6 +142,29 @@ NOTHING = [
 @pytest.mark.parametrize("text", NOTHING)
 def test_what_states_nothing_is_not_remembered(text: str) -> None:
     assert remember(text) == []
+
+
+STATED = [
+    ("there will be five of us", "party size is five"),
+    ("it's my daughter's birthday on friday", "daughter's birthday is on friday"),
+    ("my wife's pregnant", "wife is pregnant"),
+    ("my brother's moving to oslo", "brother is moving to oslo"),
+    ("the last four digits are two two one nine", "last four digits is two two one nine"),
+    ("a table for two people under the name baker", "table for two"),
+    ("My partner and I both love sailing.", "likes sailing"),
+    ("i'm terrified of spiders", "afraid of spiders"),
+    ("i can speak some greek", "speaks some greek"),
+    ("i have to be home by six", "has to be home by six"),
+    ("we've lived in oslo for ten years", "lives in oslo"),
+    ("i've been working as a cook for years", "works as cook"),
+    ("i'm studying law at the university", "studying law"),
+    ("i've never been to japan", "has never been to japan"),
+]
+
+
+@pytest.mark.parametrize(("text", "fact"), STATED)
+def test_plain_statements_are_remembered(text: str, fact: str) -> None:
+    assert fact in statements(text)
 
 
 ATTRIBUTION = [
