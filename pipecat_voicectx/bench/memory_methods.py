@@ -21,7 +21,7 @@ from pipecat_voicectx.memory.ranking import PageQuery, rank_pages
 from pipecat_voicectx.memory.text import strip_for_embedding
 from pipecat_voicectx.memory.tokens import tokenize
 
-__all__ = ["METHODS", "Method", "page_index", "stripped_query", "texts_to_embed"]
+__all__ = ["METHODS", "Method", "page_index", "page_text", "stripped_query", "texts_to_embed"]
 
 Method = Callable[[Conversation, Question], Ranking]
 
@@ -42,7 +42,7 @@ def texts_to_embed(conversation: Conversation, questions: Sequence[Question]) ->
     """Everything the methods embed, for one batched pass."""
     texts = [turn.line for turn in conversation.turns]
     texts += [strip_for_embedding(turn.content, names=conversation.speakers) for turn in conversation.turns]
-    texts += [_page_text(page) for page in conversation.pages]
+    texts += [page_text(page) for page in conversation.pages]
     texts += [_stripped_page(conversation, page) for page in conversation.pages]
     for question in questions:
         texts += [question.text, stripped_query(conversation, question.text)]
@@ -74,7 +74,7 @@ def flat(conversation: Conversation, embeddings: EmbeddingCache) -> Method:
 
 def page_rag(conversation: Conversation, embeddings: EmbeddingCache) -> Method:
     pages = conversation.pages
-    matrix = np.stack([embeddings[_page_text(page)] for page in pages])
+    matrix = np.stack([embeddings[page_text(page)] for page in pages])
 
     def retrieve(_conversation: Conversation, question: Question) -> Ranking:
         best = np.argsort(-(matrix @ embeddings[question.text]), kind="stable")[:_DEPTH]
@@ -87,7 +87,7 @@ def bm25(conversation: Conversation, embeddings: EmbeddingCache) -> Method:
     pages = conversation.pages
     index = PageIndex(dimension=1)
     for page in pages:
-        index.upsert(page.key, session=page.key, turns=[IndexedTurn(speaker="page", text=_page_text(page))])
+        index.upsert(page.key, session=page.key, turns=[IndexedTurn(speaker="page", text=page_text(page))])
 
     def retrieve(_conversation: Conversation, question: Question) -> Ranking:
         scores = index.lexical_scores(tokenize(question.text)).turn
@@ -101,7 +101,7 @@ def bm25(conversation: Conversation, embeddings: EmbeddingCache) -> Method:
 def hard_pool(conversation: Conversation, embeddings: EmbeddingCache) -> Method:
     pages = conversation.pages
     matrix = np.stack([embeddings[_stripped_page(conversation, page)] for page in pages])
-    words = [frozenset(tokenize(_page_text(page))) for page in pages]
+    words = [frozenset(tokenize(page_text(page))) for page in pages]
     share: dict[str, int] = {}
     for page_words in words:
         for word in page_words:
@@ -153,7 +153,8 @@ def _ids(page: Page) -> list[str]:
     return [turn.id for turn in page.turns]
 
 
-def _page_text(page: Page) -> str:
+def page_text(page: Page) -> str:
+    """A page with its speakers' names."""
     return "\n".join(turn.line for turn in page.turns)
 
 
