@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable
@@ -216,6 +217,37 @@ def test_pages_that_a_crash_left_unhandled_are_handled_once_and_in_order() -> No
         assert known(twice) == known(again)
         assert len(twice.facts) == len(again.facts)
         await engine.close()
+
+    asyncio.run(body())
+
+
+CALL = (
+    "my name is ann", "no it's anna", "i live in leeds", "i quit my job", "i work as a baker now",
+    "i don't like tea", "please forget where i live",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("fatal_call", range(0, 18, 2))
+def test_a_crash_at_any_step_of_the_write_path_loses_nothing_and_doubles_nothing(fatal_call: int) -> None:
+    async def body() -> None:
+        pages = [page(n, text) for n, text in enumerate(CALL)]
+        calm = memory(InMemoryEngine())
+        await calm.open(pages)
+        engine = FaultyEngine(plan=[EngineFault.NONE] * fatal_call, otherwise=EngineFault.RAISE)
+        dying = memory(engine)
+        with contextlib.suppress(UnavailableError):
+            await dying.open()
+        for each in pages:
+            await dying.add_turn(FactTurn.from_page(each))
+        del dying  # the process is gone; what the engine has stays, and so do the journaled pages
+        engine.otherwise = EngineFault.NONE
+        reborn = memory(engine, session="s2")
+        await reborn.open(pages)
+        assert known(reborn) == known(calm)
+        assert len(engine.items) == len(reborn.facts), "nothing is there twice"
+        for each in (calm._engine, engine):
+            assert each is not None
+            await each.close()
 
     asyncio.run(body())
 
