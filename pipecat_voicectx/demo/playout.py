@@ -120,31 +120,36 @@ class PauseDetector:
 
     # Chosen: 1% of full scale; Opus gives digital silence back below 0.1%.
     _SPEECH_PEAK = 330
+    # Chosen: longer than the pause between two sentences, shorter than any bot takes to answer.
+    _SETTLE_SECS = 0.5
 
     def __init__(self, *, min_pause_secs: float) -> None:
         self._min_pause_secs = min_pause_secs
         self._silent_since_secs: float | None = None
         self._counted = True
+        self._settled = True
         self.spoke = False
         self.pauses: list[Pause] = []
 
     def restart(self) -> None:
-        """Forgets the past: a new turn of the bot may begin."""
+        """Forgets the past: a new turn of the bot may begin, once what it still says of the old one has died away."""
         self.spoke = False
         self.pauses = []
-        self._silent_since_secs = None
         self._counted = True
+        self._settled = False
 
     def add(self, piece: PlayedPiece) -> None:
         """Takes the next piece in order."""
         if piece.peak > self._SPEECH_PEAK:
-            self.spoke = True
             self._silent_since_secs = None
-            self._counted = False
+            if self._settled:
+                self.spoke = True
+                self._counted = False
             return
         if self._silent_since_secs is None:
             self._silent_since_secs = piece.at_secs
         silent_secs = piece.at_secs + PIECE_SAMPLES / RTP_RATE_HZ - self._silent_since_secs
+        self._settled = self._settled or silent_secs >= self._SETTLE_SECS
         if not self._counted and silent_secs >= self._min_pause_secs:
             self._counted = True
             self.pauses.append(Pause(self._silent_since_secs))

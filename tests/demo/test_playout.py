@@ -122,6 +122,23 @@ def test_a_pause_is_a_long_silence_after_speech(pattern: str, starts: list[float
 def test_silence_is_measured_from_the_last_sound() -> None:
     detector = _detector("x" * 10 + "." * 5)
     assert detector.silent_secs(now_secs=1.0) == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "spoke"),
+    [
+        ("x" * 10, "x" * 10, False),
+        ("x" * 10, "." * 14 + "x" * 10, False),
+        ("x" * 10, "." * 25 + "x" * 10, True),
+        ("x" * 10 + "." * 20, "." * 5 + "x" * 10, True),
+        ("", "x" * 10, False),
+    ],
+)
+def test_after_a_restart_only_what_follows_a_silence_is_an_answer(
+    before: str, after: str, *, spoke: bool
+) -> None:
+    detector = _detector(before)
     detector.restart()
-    assert not detector.spoke
-    assert detector.silent_secs(now_secs=1.0) == 0.0
+    for number, sign in enumerate(after, start=len(before)):
+        detector.add(PlayedPiece(number * 0.02, _LOUD if sign == "x" else 0))
+    assert detector.spoke is spoke
