@@ -8,16 +8,19 @@ from pipecat.frames.frames import (
     FunctionCallFromLLM,
     FunctionCallInProgressFrame,
     FunctionCallResultProperties,
+    LLMContextFrame,
     LLMFullResponseEndFrame,
     LLMFullResponseStartFrame,
     LLMTextFrame,
 )
+from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.services.llm_service import FunctionCallParams
 from pipecat.services.openai.llm import OpenAILLMService
 
 from pipecat_voicectx.playback.action_gate import CallState, OnInterruption, ToolClass, ToolPolicy
 from pipecat_voicectx.processors.action_gate import ActionGate
 from pipecat_voicectx.testing import virtual_time
+from pipecat_voicectx.testing.openai_server import ChatRequest, OpenAIServer, Reply, ToolCall
 from pipecat_voicectx.testing.playback_harness import Scene, Script, Shape, run_scene
 
 BOOKING = Script(
@@ -321,3 +324,38 @@ def test_without_word_times_an_acknowledged_end_of_the_turn_opens_the_gate(shape
         return booking.state(call)
 
     assert played(play, booking=booking, shape=shape) is CallState.DONE
+
+
+@pytest.mark.parametrize(("speculation", "bookings"), [(True, 0), (False, 1)])
+def test_f09_a_speculative_answer_runs_no_tool(speculation: bool, bookings: int) -> None:
+    done: list[dict[str, Any]] = []
+
+    async def book(params: FunctionCallParams) -> None:
+        done.append(dict(params.arguments))
+        await params.result_callback({"booked": True})
+
+    class Model:
+        def reply(self, request: ChatRequest) -> Reply:
+            if any(message["role"] == "tool" for message in request.messages):
+                return Reply(text="Done.")
+            return Reply(tool_calls=(ToolCall(name="book", arguments={"train": "nine"}),))
+
+    async def main() -> None:
+        async with OpenAIServer(Model()) as server:
+            llm = OpenAILLMService(
+                api_key="none", base_url=server.base_url, settings=OpenAILLMService.Settings(model="scripted")
+            )
+
+            async def play(scene: Scene) -> None:
+                assert scene.ledger is not None
+                gate = ActionGate(scene.ledger)
+                policy = ToolPolicy(tool_class=ToolClass.REVERSIBLE)
+                llm.register_function("book", gate.guard(book, policy), cancel_on_interruption=True)
+                context = LLMContext([{"role": "user", "content": "Book the train at nine"}])
+                await llm.queue_frame(LLMContextFrame(context, speculation=speculation))
+                await asyncio.sleep(1.0)
+
+            await run_scene(Shape.WORD, play, script=BOOKING, llm=llm)
+
+    virtual_time.run(main())
+    assert len(done) == bookings

@@ -1,4 +1,4 @@
-"""Cases from the field about barge-in and context, each with what stock Pipecat does, so that a fix there is noticed."""
+"""Field cases of barge-in and context, each with what stock Pipecat does, so that a fix there is noticed."""
 
 import asyncio
 from typing import Any
