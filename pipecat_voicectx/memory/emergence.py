@@ -76,6 +76,8 @@ class Candidate:
     """Items of the whole cluster."""
     best_outsider: float
     """The highest coherence that one neighbour more would give; 0 without neighbours."""
+    neighbours: tuple[str, ...] = ()
+    """Linked entities of the cluster that are not in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,19 +157,21 @@ class Emergence:
         promoted: list[Promoted] = []
         for name in sorted(brain.schemas):
             candidate = self.candidate(brain, log, name, now_wall_secs=now_wall_secs)
-            if candidate is None:
-                continue
-            if self._judge(candidate).promote:
-                schema = _schema_for(candidate, brain)
-                brain.move_to_schema(schema, candidate.entities)
-                promoted.append(
-                    Promoted(schema=schema, entities=candidate.entities, coherence=candidate.coherence)
-                )
-            else:
-                self._barred[candidate.entities] = None
-                while len(self._barred) > _MAX_BARRED:
-                    del self._barred[next(iter(self._barred))]
+            if candidate is not None:
+                made = self.decide(brain, candidate, self._judge(candidate))
+                promoted += [made] if made is not None else []
         return promoted
+
+    def decide(self, brain: LeftBrain, candidate: Candidate, verdict: Verdict) -> Promoted | None:
+        """Promotes or bars one candidate. For a judge that must be waited for, such as a language model."""
+        if verdict.promote:
+            schema = _schema_for(candidate, brain)
+            brain.move_to_schema(schema, candidate.entities)
+            return Promoted(schema=schema, entities=candidate.entities, coherence=candidate.coherence)
+        self._barred[candidate.entities] = None
+        while len(self._barred) > _MAX_BARRED:
+            del self._barred[next(iter(self._barred))]
+        return None
 
     def candidate(
         self, brain: LeftBrain, log: QueryLog, schema: str, *, now_wall_secs: float
@@ -210,6 +214,7 @@ class Emergence:
             items=len(items),
             cluster_items=len({item for name in cluster for item in brain.entities[name].items}),
             best_outsider=max((query_coherence(subset | {name}, queries) for name in outsiders), default=0.0),
+            neighbours=tuple(sorted(outsiders)[:20]),
         )
 
     def to_json(self) -> dict[str, object]:

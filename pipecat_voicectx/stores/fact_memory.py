@@ -21,7 +21,7 @@ from pathlib import Path
 
 from loguru import logger
 
-from pipecat_voicectx.errors import UnavailableError, UsageError
+from pipecat_voicectx.errors import BadInputError, UnavailableError, UsageError
 from pipecat_voicectx.memory.cleaning import clean_transcript, is_low_signal
 from pipecat_voicectx.memory.consolidation import ConsolidationConfig, ConsolidationPlan, consolidate
 from pipecat_voicectx.memory.dual_recall import DualRecall, DualRecallConfig, FactIndex, recall_from_brains
@@ -39,7 +39,13 @@ from pipecat_voicectx.memory.right_brain import PersonaKind, RightBrain, TurnAff
 from pipecat_voicectx.memory.session_facts import SessionFacts
 from pipecat_voicectx.stores.brain_state import BrainState, brain_state_path
 from pipecat_voicectx.stores.engine import MemoryEngine, Unavailable, erase_owner
-from pipecat_voicectx.stores.fact_turns import ErasedFacts, FactMemoryStatus, FactTurn, TurnExtractor
+from pipecat_voicectx.stores.fact_turns import (
+    AsyncEmergenceJudge,
+    ErasedFacts,
+    FactMemoryStatus,
+    FactTurn,
+    TurnExtractor,
+)
 from pipecat_voicectx.stores.fact_writer import FactWriter
 
 __all__ = ["FactMemory"]
@@ -61,6 +67,7 @@ class FactMemory:
         state_dir: Folder of the brains' file. None: they are rebuilt from the facts, emergence and traits are not kept.
         extractor: Reads turns in place of the rules, which remain its fallback.
         schema: What may be remembered. None: anything.
+        judge: Judges emergence in place of the rules.
         recall: Budget and policy of recalls.
     """
 
@@ -73,6 +80,7 @@ class FactMemory:
         state_dir: Path | None = None,
         extractor: TurnExtractor | None = None,
         schema: FactSchema | None = None,
+        judge: AsyncEmergenceJudge | None = None,
         recall: DualRecallConfig | None = None,
     ) -> None:
         if not session_id:
@@ -83,6 +91,7 @@ class FactMemory:
         self._state_path = brain_state_path(state_dir, owner) if state_dir is not None else None
         self._extractor = extractor
         self._schema = schema
+        self._judge = judge
         self._recall_config = recall or DualRecallConfig()
         self._writer = FactWriter(owner, engine)
         self._brains = BrainState()
@@ -208,7 +217,7 @@ class FactMemory:
         async with self._lock:
             brains = self._brains
             brains.right.consolidate_session(self._session_id, self._affects)
-            brains.emergence.run(brains.left, brains.log, now_wall_secs=now_wall_secs)
+            await self._emerge(now_wall_secs)
             if not self.status.loaded:
                 await self._load_facts()
             await self._write()
@@ -313,6 +322,21 @@ class FactMemory:
         self.status.turns += 1
         self._refresh()
         return operations
+
+    async def _emerge(self, now_wall_secs: float) -> None:
+        brains = self._brains
+        if self._judge is None:
+            brains.emergence.run(brains.left, brains.log, now_wall_secs=now_wall_secs)
+            return
+        for name in sorted(brains.left.schemas):
+            candidate = brains.emergence.candidate(brains.left, brains.log, name, now_wall_secs=now_wall_secs)
+            if candidate is not None:
+                try:
+                    verdict = await self._judge.judge(candidate)
+                except (UnavailableError, BadInputError) as error:
+                    logger.warning("emergence is left for another time: {}", error)
+                    return
+                brains.emergence.decide(brains.left, candidate, verdict)
 
     async def _extract(self, turn: FactTurn) -> tuple[Extraction, bool]:
         if self._extractor is not None:

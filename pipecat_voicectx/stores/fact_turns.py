@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from pipecat_voicectx.memory.emergence import Candidate, Verdict
 from pipecat_voicectx.memory.extraction import ConversationFocus, Extraction
 from pipecat_voicectx.memory.facts import Fact
 from pipecat_voicectx.memory.feelings import AffectReading
 from pipecat_voicectx.memory.pages import VoicePage
 
-__all__ = ["ErasedFacts", "FactMemoryStatus", "FactTurn", "TurnExtractor"]
+__all__ = ["AsyncEmergenceJudge", "ErasedFacts", "FactMemoryStatus", "FactTurn", "TurnExtractor"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,19 @@ class TurnExtractor(Protocol):
 
         Raises:
             UnavailableError: It cannot be asked now.
+        """
+        ...
+
+
+class AsyncEmergenceJudge(Protocol):
+    """Judges emergence in place of the rules; see `runtimes.openai_facts.OpenAIEmergenceJudge`."""
+
+    async def judge(self, candidate: Candidate) -> Verdict:
+        """The verdict.
+
+        Raises:
+            UnavailableError: It cannot be asked now.
+            BadInputError: Its answer cannot be read.
         """
         ...
 

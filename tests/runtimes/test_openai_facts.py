@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from pipecat_voicectx.errors import UnavailableError
+from pipecat_voicectx.errors import BadInputError, UnavailableError
+from pipecat_voicectx.memory.emergence import Candidate
 from pipecat_voicectx.memory.extraction import ConversationFocus
 from pipecat_voicectx.memory.facts import Assertion
+from pipecat_voicectx.memory.llm_judge import parse_verdict
 from pipecat_voicectx.memory.reconcile import apply_operations, reconcile
-from pipecat_voicectx.runtimes.openai_facts import ExtractionSource, OpenAIFactExtractor
+from pipecat_voicectx.runtimes.openai_facts import ExtractionSource, OpenAIEmergenceJudge, OpenAIFactExtractor
 from pipecat_voicectx.testing.openai_server import ApiError, ChatRequest, OpenAIServer, Reply
 
 TURN = "my sister zoe lives in oslo"
@@ -138,6 +140,40 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
         await extractor.close()
 
     asyncio.run(main())
+
+
+CANDIDATE = Candidate(
+    entities=frozenset({"dog", "vet"}), coherence=0.7, queries=4, items=9, cluster_items=20, best_outsider=0.3,
+    neighbours=("boiler",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reply", "promote"),
+    [
+        ('{"relevant": true, "important": true, "complete": true}', True),
+        ('```json\n{"relevant": true, "important": false, "complete": true}\n```', False),
+    ],
+)
+def test_a_model_judges_what_emerges(reply: str, promote: bool) -> None:
+    script = Script(reply)
+
+    async def main() -> None:
+        async with OpenAIServer(script) as server:
+            judge = OpenAIEmergenceJudge(model="scripted", base_url=server.base_url, api_key="unused")
+            assert (await judge.judge(CANDIDATE)).promote is promote
+            await judge.close()
+
+    asyncio.run(main())
+    assert '"dog"' in str(script.seen[0].messages[1]["content"])
+
+
+@pytest.mark.parametrize(
+    "reply", ["", "yes", '{"relevant": true}', '{"relevant": "yes", "important": 1, "complete": 1}']
+)
+def test_a_verdict_that_cannot_be_read_is_said_to_be_bad(reply: str) -> None:
+    with pytest.raises(BadInputError):
+        parse_verdict(reply)
 
 
 def test_what_a_model_makes_up_is_dropped() -> None:

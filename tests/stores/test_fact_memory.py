@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from pipecat_voicectx.errors import UnavailableError
 from pipecat_voicectx.memory.dual_recall import DualRecallConfig, RoutePolicy
+from pipecat_voicectx.memory.emergence import Candidate, Verdict
 from pipecat_voicectx.memory.extraction import ConversationFocus, Extraction, extract
 from pipecat_voicectx.memory.fact_schema import FactSchema
 from pipecat_voicectx.memory.facts import Fact, current_facts
@@ -366,6 +367,44 @@ def test_an_extractor_reads_in_place_of_the_rules() -> None:
         await say(target, "i like tea")
         assert reader.asked == ["i like tea"]
         assert known(target) == {"The user likes tea."}
+
+    asyncio.run(body())
+
+
+class Judge:
+    def __init__(self, verdict: Verdict | None) -> None:
+        self.verdict = verdict
+        self.asked = 0
+
+    async def judge(self, candidate: Candidate) -> Verdict:
+        self.asked += 1
+        if self.verdict is None:
+            raise UnavailableError("no")
+        return self.verdict
+
+
+@pytest.mark.parametrize(
+    ("verdict", "emerged", "barred"),
+    [
+        (Verdict(relevant=True, important=True, complete=True), 1, 0),
+        (Verdict(relevant=True, important=True, complete=False), 0, 1),
+        (None, 0, 0),
+    ],
+)
+def test_emergence_may_be_judged_by_a_model(verdict: Verdict | None, emerged: int, barred: int) -> None:
+    async def body() -> None:
+        judge = Judge(verdict)
+        target = memory(None, judge=judge)
+        await target.open()
+        await say(
+            target, "my dog likes my vet", "my dog and my vet", "my kitten and my dog", "my parrot is loud"
+        )
+        for _ in range(8):
+            target.note_query(target.recall("the dog at the vet", now_wall_secs=T0 + 9))
+        await target.end_session(now_wall_secs=T0 + 9)
+        assert judge.asked >= 1
+        assert sum(schema.emerged for schema in target.left_brain.schemas.values()) == emerged
+        assert len(target._brains.emergence.barred) == barred
 
     asyncio.run(body())
 
