@@ -37,6 +37,7 @@ class Timeline:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._pass = 0
+        self._settled: set[object] = set()
         self._speaking: tuple[float, float] | None = None
         """Span of the utterance that lost packets, while its turn is not over."""
 
@@ -57,6 +58,7 @@ class Timeline:
         self.end()
         self._pass += 1
         self._speaking = None
+        self._settled.clear()
         name = "with pipecat-voicectx" if plugin else "stock Pipecat"
         style = "bold cyan" if plugin else "bold"
         self._console.print()
@@ -102,6 +104,7 @@ class Timeline:
         source, kind = event.get("src"), event.get("kind")
         match (source, kind):
             case ("caller", "call_start"):
+                self._settled.clear()  # turns are numbered anew in each call
                 return (f"[bold]call {event.get('call')}[/bold]", "")
             case ("caller", "utterance"):
                 return (f"caller    “{escape(str(event.get('text')))}”", "")
@@ -116,9 +119,20 @@ class Timeline:
                 return (f"bot       “{escape(_said(event))}”", "blue")
             case ("caller", "hangup"):
                 return ("caller    hangs up", "")
+            case ("voicectx", "heard") if event.get("interrupted"):
+                return self._heard_line(event)
             case ("voicectx", _):
                 return _own_line(event)
         return None
+
+    def _heard_line(self, event: Event) -> tuple[str, str] | None:
+        """Once a turn: later acknowledgements amend it, word by word."""
+        if event.get("turn_id") in self._settled:
+            return None
+        self._settled.add(event.get("turn_id"))
+        count = len(str(event.get("heard_text", "")).split())
+        words = "word was" if count == 1 else "words were"
+        return (f"plugin    {count} {words} heard of the bot's turn; so much goes into the context", "cyan")
 
     def _turn_stop(self, at_secs: float) -> tuple[str, str] | None:
         """Only a turn that ends while packets are being lost is news."""
@@ -139,9 +153,6 @@ def _own_line(event: Event) -> tuple[str, str] | None:
                 f"plugin    bot speaks at {_number(event.get('words_per_minute')):.0f} words a minute now",
                 "cyan",
             )
-        case "heard" if event.get("interrupted"):
-            words = len(str(event.get("heard_text", "")).split())
-            return (f"plugin    {words} words were heard, and so many go into the context", "cyan")
     return None
 
 

@@ -81,3 +81,16 @@ def test_ending_twice_and_unknown_events_are_harmless() -> None:
     timeline.end()
     timeline.end()
     assert out.getvalue() == ""
+
+
+def test_a_turn_that_is_amended_is_told_once_a_call() -> None:
+    out = io.StringIO()
+    timeline = Timeline(SCENARIO, console=Console(file=out, width=110))
+    heard = {"src": "voicectx", "kind": "heard", "at": 1.0, "turn_id": 3, "interrupted": True}
+    for text in ("Of", "Of course."):
+        timeline.event({**heard, "heard_text": text})
+    assert out.getvalue().count("plugin") == 1
+    assert "1 word was heard" in out.getvalue()
+    timeline.event({"src": "caller", "kind": "call_start", "at": 2.0, "call": 2})
+    timeline.event({**heard, "heard_text": "Of course."})
+    assert "2 words were heard" in out.getvalue()
