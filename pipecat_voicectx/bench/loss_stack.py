@@ -20,7 +20,7 @@ import numpy.typing as npt
 from pipecat.audio.turn.smart_turn.base_smart_turn import BaseSmartTurn
 from pipecat.audio.turn.smart_turn.local_smart_turn_v3 import LocalSmartTurnAnalyzerV3
 from pipecat.audio.vad.silero import SileroVADAnalyzer
-from pipecat.audio.vad.vad_analyzer import VADParams, VADState
+from pipecat.audio.vad.vad_analyzer import VADAnalyzer, VADParams, VADState
 from pipecat.frames.frames import (
     Frame,
     InputAudioRawFrame,
@@ -103,27 +103,39 @@ class _SharedEar:
     """Voice activity of one stream: each window is looked at once, whoever asks first."""
 
     def __init__(self) -> None:
-        self.analyzer = SileroVADAnalyzer(params=VADParams())
+        self.analyzer = SileroVADAnalyzer(sample_rate=RATE_HZ, params=VADParams())
+        self.analyzer.set_sample_rate(RATE_HZ)
         self.windows: list[tuple[float, float]] = []
+        self._volume = 0.0
+
+    def window(self, number: int, audio: bytes) -> tuple[float, float]:
+        """Confidence and smoothed volume of a window."""
+        if number == len(self.windows):
+            confidence = float(np.asarray(self.analyzer.voice_confidence(audio)).item())
+            volume = self.analyzer._get_smoothed_volume(audio)
+            self.analyzer._prev_volume = volume
+            self.windows.append((confidence, volume))
+        return self.windows[number]
 
 
-class _Ear(SileroVADAnalyzer):
+class _Ear(VADAnalyzer):
+    """Pipecat's analyzer with its own state machine, over the shared windows."""
+
     def __init__(self, shared: _SharedEar) -> None:
         super().__init__(params=VADParams())
-        self._model = shared.analyzer._model
         self._shared = shared
         self._window = 0
         self._volume = 0.0
+
+    def num_frames_required(self) -> int:
+        return self._shared.analyzer.num_frames_required()
 
     async def analyze_audio(self, buffer: bytes) -> VADState:
         # In place: a thread per frame costs more than the model.
         return self._run_analyzer(buffer)
 
     def voice_confidence(self, buffer: bytes) -> float:
-        if self._window == len(self._shared.windows):
-            confidence = float(np.asarray(super().voice_confidence(buffer)).item())
-            self._shared.windows.append((confidence, super()._get_smoothed_volume(buffer)))
-        confidence, self._volume = self._shared.windows[self._window]
+        confidence, self._volume = self._shared.window(self._window, buffer)
         self._window += 1
         return confidence
 
@@ -178,6 +190,15 @@ class _Recogniser(FrameProcessor):
         text = " ".join(self._words[self._given : upto]) or "mm"
         self._given = upto
         await self.push_frame(TranscriptionFrame(text=text, user_id="u", timestamp="", finalized=True))
+
+
+class _AudioEnds(FrameProcessor):
+    """Nothing behind the aggregator listens to the caller's audio; passing it on is half the bench's work."""
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        await super().process_frame(frame, direction)
+        if not isinstance(frame, InputAudioRawFrame):
+            await self.push_frame(frame, direction)
 
 
 class _Answers(FrameProcessor):
@@ -303,7 +324,7 @@ class _Stack:
                 llm.add_event_handler("on_before_process_frame", self._asked)
                 back = [Orchestrator(llm=llm, config=OrchestratorConfig(mode=mode)), llm]
         self.worker = PipelineWorker(
-            Pipeline([*front, pair.user(), *back, self.answers, pair.assistant()]),
+            Pipeline([*front, pair.user(), _AudioEnds(), *back, self.answers, pair.assistant()]),
             params=PipelineParams(audio_in_sample_rate=RATE_HZ),
             enable_rtvi=False,
             idle_timeout_secs=None,

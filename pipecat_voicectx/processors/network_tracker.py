@@ -29,7 +29,12 @@ from pipecat_voicectx.orchestrator.directives import SetVadSilenceDuration
 from pipecat_voicectx.processors.frames import DirectiveFrame, NetworkStateFrame
 from pipecat_voicectx.processors.stats_poller import StatsPoller
 from pipecat_voicectx.signals.audio_gaps import AudioGap, PtsGapDetector
-from pipecat_voicectx.signals.concealment_pattern import ConcealmentPatternDetector, SilenceGate
+from pipecat_voicectx.signals.concealment_pattern import (
+    AbruptCutDetector,
+    ConcealedAudio,
+    ConcealmentPatternDetector,
+    SilenceGate,
+)
 from pipecat_voicectx.sources.small_webrtc import SmallWebRTCLink
 from pipecat_voicectx.sources.stats_source import StatsSource
 from pipecat_voicectx.states.network import NetworkConfig, NetworkEstimator, NetworkSource, NetworkState
@@ -40,6 +45,8 @@ __all__ = ["NetworkTracker"]
 SAMPLE_PERIOD_SECS = 0.05
 # While impaired, the state is repeated this often even if nothing but the time moved. Chosen.
 REPEAT_SECS = 0.25
+# What a cut stands for: it tells that audio is missing, not how much. Enough to ask for silence that was received.
+CUT_SECS = 0.06
 # Honest zeros for this long are a muted microphone, not a pause of a noise gate. Chosen; untested.
 MUTED_AFTER_SECS = 0.3
 
@@ -73,6 +80,7 @@ class NetworkTracker(FrameProcessor):
         self._pts = PtsGapDetector(clock_hz=pts_clock_hz)
         self._gate = SilenceGate()
         self._patterns = ConcealmentPatternDetector()
+        self._cuts = AbruptCutDetector()
         self._poller = StatsPoller(stats, self._estimator)
         self._link = SmallWebRTCLink.of(transport, on_hole_secs=self._on_hole)
         self._track_muted = False
@@ -130,8 +138,8 @@ class NetworkTracker(FrameProcessor):
     async def _audio(self, frame: InputAudioRawFrame) -> None:
         now_secs = time.monotonic()
         try:
-            self._evaluate_audio(frame, now_secs)
-            await self._publish(now_secs)
+            if self._evaluate_audio(frame, now_secs):
+                await self._publish(now_secs)
         except (
             Exception
         ) as error:  # The outer edge: audio was forwarded; a call must not end over a measurement.
@@ -139,10 +147,11 @@ class NetworkTracker(FrameProcessor):
             if self.failures == 1:
                 await self.push_error(f"network state not updated: {type(error).__name__}", exception=error)
 
-    def _evaluate_audio(self, frame: InputAudioRawFrame, now_secs: float) -> None:
+    def _evaluate_audio(self, frame: InputAudioRawFrame, now_secs: float) -> bool:
+        """Returns whether the state may have changed; what only time changes, the next sample will see."""
         bytes_per_sec = frame.sample_rate * frame.num_channels * 2
         if bytes_per_sec <= 0 or not frame.audio:
-            return
+            return False
         secs = len(frame.audio) / bytes_per_sec
         self._estimator.add_audio(now_secs=now_secs)
         self._gate.add(frame.audio, secs=secs)
@@ -151,15 +160,26 @@ class NetworkTracker(FrameProcessor):
         gap = self._pts.add(
             now_secs=now_secs, pts=frame.pts, duration_secs=secs, sample_rate_hz=frame.sample_rate
         )
+        total_secs = self._estimator.concealed_total_secs
         if gap is not None and not muted:
             self._gap(NetworkSource.AUDIO_PTS, gap)
         elif self._pts.active:
             self._estimator.add_alive(NetworkSource.AUDIO_PTS, now_secs=now_secs)
         if self._estimator.counting_source(now_secs) in (None, NetworkSource.AUDIO_PATTERN):
             self._evaluate_pattern(frame, now_secs)
+        last = self._pushed
+        return (
+            last is None
+            or last.stall_secs > 0.0
+            or bool(self._gaps)
+            or self._estimator.concealed_total_secs != total_secs
+        )
 
     def _evaluate_pattern(self, frame: InputAudioRawFrame, now_secs: float) -> None:
         concealed = self._patterns.add(frame.audio, sample_rate_hz=frame.sample_rate, gate=self._gate)
+        cut = self._cuts.add(frame.audio, sample_rate_hz=frame.sample_rate)
+        if concealed is None and cut and not self._gate.gated:
+            concealed = ConcealedAudio(secs=CUT_SECS, silent=True)
         if concealed is not None:
             self._estimator.add_concealed(
                 NetworkSource.AUDIO_PATTERN,

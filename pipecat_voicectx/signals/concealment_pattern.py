@@ -3,9 +3,10 @@
 A receiver that conceals (libwebrtc behind Daily, a telephony gateway) hands out invented audio in place of lost
 packets, and says so only in its statistics. Two patterns give it away without them: exact digital silence in the
 middle of audio that has a noise floor, and a scaled exact repetition of what came just before (packet-loss
-concealment repeats a pitch period and fades it). Real microphones produce neither.
+concealment repeats a pitch period and fades it). Real microphones produce neither. A third, weaker one is left by
+comfort noise: speech that stops between two samples, at a packet's edge, where a mouth and a room need 20 ms or more.
 
-A hint, not evidence: comfort noise leaves no such pattern, and a muted microphone or a noise gate sends exact zeros
+A hint, not evidence: a muted microphone or a noise gate sends exact zeros
 all the time. A source whose zeros are usual is therefore learned and no longer reported.
 """
 
@@ -18,17 +19,27 @@ import numpy.typing as npt
 
 __all__ = ["ConcealedAudio", "ConcealmentPatternDetector"]
 
-# Normalised correlation above which a frame is a copy of recent audio. Voiced speech repeats itself up to about
-# 0.99 from one period to the next; the fade of a concealment is a pure scaling. Measured with lab masks on speech.
-COPY_CORRELATION = 0.9995
-# The longest pitch period a concealment repeats (50 Hz) plus one frame.
-HISTORY_SECS = 0.075
+# Normalised correlation of a frame's first samples with recent audio above which the frame is looked at as a whole.
+# Voiced speech repeats itself up to about 0.99 from one period to the next.
+HEAD_CORRELATION = 0.998
+# Energy of what a faded copy does not explain. Concealment is arithmetic, so only rounding remains; chosen.
+LARGEST_RESIDUAL = 0.002
+# The longest pitch period a concealment repeats (50 Hz) and the samples compared.
+HISTORY_SECS = 0.023
 # Below this RMS (of 32768) a frame is noise, and noise correlates with nothing.
 SMALLEST_RMS = 10.0
+# Three milliseconds: long enough not to be met by chance in noise, short enough to be cheap.
+HEAD_SAMPLES = 48
+# What is compared on both sides of a frame's edge, and how far speech must stand above the floor (18 dB) and silence
+# may (6 dB). Chosen on eight utterances; flat between 12 and 24 dB.
+EDGE_SECS = 0.005
+SPEECH_OVER_FLOOR = 8.0
+FLOOR_MARGIN = 2.0
 # This share of zero frames outside speech means that the source gates or mutes itself. Chosen; untested.
 USUAL_ZEROS_SHARE = 0.5
-# Frames that must be seen before zeros can be called usual: two seconds of 20 ms frames.
-FRAMES_TO_LEARN = 100
+# Frames that must be seen before zeros can be called usual: ten seconds of 20 ms frames, longer than any outage that
+# is waited for.
+FRAMES_TO_LEARN = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +48,34 @@ class ConcealedAudio:
 
     secs: float
     silent: bool
+
+
+class AbruptCutDetector:
+    """Finds speech that turns into the noise floor from one frame to the next.
+
+    On speech over loss of 160 ms and more it finds 94% of the cuts, and in an utterance without loss 0.4 that are
+    none (hard stops); measured on eight utterances and 40 traces.
+    """
+
+    def __init__(self) -> None:
+        self._floor_rms = 200.0
+        self._tail_rms = 0.0
+
+    def add(self, audio: bytes, *, sample_rate_hz: int) -> bool:
+        """Feeds one frame; returns whether speech was cut off in front of it."""
+        samples = np.frombuffer(audio[: len(audio) // 2 * 2], dtype=np.int16).astype(np.float32)
+        edge = round(EDGE_SECS * sample_rate_hz)
+        if edge <= 0 or len(samples) < 2 * edge:
+            return False
+        head_rms, tail_rms = _rms(samples[:edge]), self._tail_rms
+        # The floor rises by a tenth in a second and falls at once.
+        self._floor_rms = min(self._floor_rms * 1.002, max(_rms(samples), 1.0))
+        self._tail_rms = _rms(samples[-edge:])
+        return tail_rms > SPEECH_OVER_FLOOR * self._floor_rms and head_rms < FLOOR_MARGIN * self._floor_rms
+
+
+def _rms(samples: npt.NDArray[np.float32]) -> float:
+    return float(np.sqrt(samples @ samples / len(samples)))
 
 
 class SilenceGate:
@@ -88,13 +127,29 @@ class ConcealmentPatternDetector:
         return ConcealedAudio(secs=secs, silent=False) if copied else None
 
     def _is_copy(self, samples: npt.NDArray[np.float32]) -> bool:
+        size, recent = len(samples), self._recent
+        if size < 2 * HEAD_SAMPLES or len(recent) < HEAD_SAMPLES * 2:
+            return False
+        head = samples[:HEAD_SAMPLES]
+        head_energy = float(head @ head)
+        if head_energy < SMALLEST_RMS**2 * HEAD_SAMPLES:
+            return False
+        # A copy begins like something one pitch period ago; few frames get past this look at their first samples.
+        products = np.correlate(recent, head, mode="valid")
+        squares = np.cumsum(recent * recent)
+        energies = squares[HEAD_SAMPLES - 1 :].copy()
+        energies[1:] -= squares[: len(energies) - 1]
+        likeness = products / np.sqrt(np.maximum(energies, 1.0) * head_energy)
+        best = int(np.argmax(likeness))
+        return bool(likeness[best] >= HEAD_CORRELATION) and self._continues(samples, len(recent) - best)
+
+    def _continues(self, samples: npt.NDArray[np.float32], lag: int) -> bool:
+        """Whether the whole frame is the last `lag` samples over and over, scaled by a straight line."""
         size = len(samples)
-        if size < 64 or len(self._recent) < size + 32:
-            return False
-        energy = float(samples @ samples)
-        if energy < SMALLEST_RMS**2 * size:
-            return False
-        products = np.correlate(self._recent, samples, mode="valid").astype(np.float64)
-        squares = np.concatenate([[0.0], np.cumsum(self._recent.astype(np.float64) ** 2)])
-        energies = squares[size:] - squares[:-size] + 1e-9
-        return bool(np.max(products / np.sqrt(energies * energy)) >= COPY_CORRELATION)
+        repeated = np.resize(self._recent[-lag:], size).astype(np.float64)
+        ramp = np.linspace(0.0, 1.0, size)
+        basis = np.stack([repeated, repeated * ramp], axis=1)
+        target = samples.astype(np.float64)
+        weights, *_ = np.linalg.lstsq(basis, target, rcond=None)
+        residual = target - basis @ weights
+        return float(residual @ residual) <= LARGEST_RESIDUAL * float(target @ target)

@@ -148,6 +148,11 @@ class NetworkEstimator:
         self._rtt_secs: float | None = None
         self._muted = False
 
+    @property
+    def concealed_total_secs(self) -> float:
+        """Concealed audio since the call began."""
+        return self._total_secs
+
     def set_silence_threshold(self, secs: float) -> None:
         """The silence that ends a turn now; the window is never shorter."""
         if 0.0 <= secs <= 60.0:

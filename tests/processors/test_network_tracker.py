@@ -175,7 +175,7 @@ def test_a_source_that_raises_or_hangs_costs_nothing_but_itself(source: StatsSou
 def test_a_muted_microphone_that_sends_zeros_is_not_a_bad_line() -> None:
     zeros = bytes(640)
     frames: list[Frame] = []
-    for _ in range(300):
+    for _ in range(700):
         frames += [SleepFrame(sleep=0.02), audio(None, zeros)]
     played, _ = play(frames)
     assert played.states[-1].muted

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pipecat_voicectx.signals.concealment_pattern import (
+    AbruptCutDetector,
     ConcealedAudio,
     ConcealmentPatternDetector,
     SilenceGate,
@@ -56,10 +57,32 @@ def test_a_faded_repetition_is() -> None:
 
 def test_a_source_whose_silence_is_always_exact_pays_nothing_for_it() -> None:
     gated = np.concatenate(
-        [np.concatenate([voiced(10, seed), np.zeros(30 * FRAME, np.int16)]) for seed in range(8)]
+        [np.concatenate([voiced(10, seed), np.zeros(30 * FRAME, np.int16)]) for seed in range(24)]
     )
     found = run(gated)
-    assert all(item is None for item in found[160:])
+    assert any(found)
+    assert all(item is None for item in found[600:])
+
+
+def cuts(samples: np.ndarray) -> list[int]:
+    detector = AbruptCutDetector()
+    frames = [samples[i : i + FRAME].tobytes() for i in range(0, len(samples) - FRAME + 1, FRAME)]
+    return [i for i, audio in enumerate(frames) if detector.add(audio, sample_rate_hz=RATE)]
+
+
+def test_speech_that_turns_into_noise_between_two_samples_is_a_cut() -> None:
+    floor = np.random.default_rng(2).normal(0, 6, 70 * FRAME).astype(np.int16)
+    samples = floor.copy()
+    samples[20 * FRAME : 40 * FRAME] = voiced(20)
+    assert cuts(samples) == [40]
+
+
+def test_speech_that_dies_away_is_none() -> None:
+    floor = np.random.default_rng(2).normal(0, 6, 70 * FRAME)
+    envelope = np.ones(20 * FRAME)
+    envelope[-5 * FRAME :] = np.geomspace(1.0, 1e-3, 5 * FRAME)
+    floor[20 * FRAME : 40 * FRAME] += voiced(20) * envelope
+    assert cuts(floor.astype(np.int16)) == []
 
 
 @pytest.mark.parametrize("audio", [b"", b"\x01", b"\x00\x01\x02"])
