@@ -71,14 +71,17 @@ class MemoryProjectorConfig:
 
     keep_exchanges: int = 2
     """Finished exchanges that stay word for word, beside the open one. Chosen: enough for "the second one"."""
+    keep_tokens: int = 1_200
+    """Most tokens of those. An exchange that does not fit (a huge tool result) leaves as soon as it is finished; its
+    words live in its page. Chosen: two exchanges of a minute each."""
     recall: RecallConfig = field(default_factory=RecallConfig)
     """The recalled block."""
     weights: RankingWeights = field(default_factory=RankingWeights)
     """The ranking."""
 
     def __post_init__(self) -> None:
-        if self.keep_exchanges < 0:
-            raise UsageError("keep_exchanges must not be negative")
+        if self.keep_exchanges < 0 or self.keep_tokens < 0:
+            raise UsageError("keep_exchanges and keep_tokens must not be negative")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,6 +297,7 @@ class MemoryProjector(FrameProcessor):
             block=block,
             may_leave=self._may_leave,
             keep_last=self._config.keep_exchanges,
+            keep_tokens=self._config.keep_tokens,
             ours=lambda message: message is self._block,
         )
 

@@ -36,12 +36,17 @@ _TOKENS_PER_MESSAGE = 4
 # Chosen: what providers charge for a small image; only so that an image is not free.
 _TOKENS_PER_IMAGE = 255
 
+# Chosen: more characters than any spoken turn has; a pasted megabyte must not cost milliseconds on the response path.
+_SAMPLE_CHARS = 20_000
+
 _HAN = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _OTHER_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens of `text`; 0 for blanks alone."""
+    """Tokens of `text`; 0 for blanks alone. A very long text is estimated from its beginning."""
+    if len(text) > _SAMPLE_CHARS:
+        return round(estimate_tokens(text[:_SAMPLE_CHARS]) * len(text) / _SAMPLE_CHARS)
     words = text.split()
     if not words:
         return 0

@@ -66,18 +66,6 @@ class Candidate:
     floor: Fidelity = Fidelity.OMITTED
     """Not lowered below this before every other candidate is omitted."""
 
-    def cost(self, fidelity: Fidelity) -> int | None:
-        """Tokens at a fidelity; None where it is not available."""
-        match fidelity:
-            case Fidelity.AUDIO:
-                return self.audio_tokens
-            case Fidelity.TRANSCRIPT:
-                return self.transcript_tokens
-            case Fidelity.SUMMARY:
-                return self.summary_tokens
-            case Fidelity.OMITTED:
-                return 0
-
 
 @dataclass(frozen=True, slots=True)
 class ProjectedItem:
@@ -118,41 +106,58 @@ def project(candidates: Sequence[Candidate], budget: Budget) -> ProjectedHistory
         if known is None or candidate.relevance > known.relevance:
             unique[candidate.key] = candidate
     by_relevance = sorted(unique.values(), key=lambda c: (c.relevance, -c.order, c.key))
-    chosen = {c.key: _best_available(c) for c in by_relevance}
-    total = sum(c.cost(chosen[c.key]) or 0 for c in by_relevance)
-    limit = budget.available_tokens
+    costs = [_costs(candidate) for candidate in by_relevance]
+    chosen = [max(rung for rung in Fidelity if cost[rung] is not None) for cost in costs]
+    _lower(by_relevance, costs, chosen, budget.available_tokens)
+    place = {candidate.key: number for number, candidate in enumerate(by_relevance)}
+    items: list[ProjectedItem] = []
+    omitted: list[str] = []
+    for candidate in sorted(unique.values(), key=lambda c: (c.order, c.key)):
+        number = place[candidate.key]
+        fidelity = chosen[number]
+        if fidelity is Fidelity.OMITTED:
+            omitted.append(candidate.key)
+        else:
+            items.append(ProjectedItem(candidate.key, fidelity, costs[number][fidelity] or 0))
+    return ProjectedHistory(tuple(items), sum(item.tokens for item in items), tuple(omitted))
+
+
+_Costs = tuple[int | None, int | None, int | None, int | None]
+"""Tokens of one candidate, by `Fidelity`."""
+
+
+def _costs(candidate: Candidate) -> _Costs:
+    return (0, candidate.summary_tokens, candidate.transcript_tokens, candidate.audio_tokens)
+
+
+def _lower(
+    by_relevance: Sequence[Candidate], costs: Sequence[_Costs], chosen: list[Fidelity], limit: int
+) -> None:
+    """Lowers `chosen` until the whole is within `limit`: rung by rung, first above the floors, then through them."""
+    total = sum(cost[fidelity] or 0 for cost, fidelity in zip(costs, chosen, strict=True))
     for respect_floor in (True, False):
         for rung in (*_SHORTENED, None):
-            for candidate in by_relevance:
+            for number, candidate in enumerate(by_relevance):
                 if total <= limit:
-                    break
-                now = chosen[candidate.key]
-                lower = Fidelity.OMITTED if rung is None else _next_lower(candidate, rung)
-                if (rung is not None and now is not rung) or lower is now:
+                    return
+                now = chosen[number]
+                if rung is None:
+                    lower = Fidelity.OMITTED
+                elif now is rung:
+                    lower = _next_lower(costs[number], rung)
+                else:
                     continue
-                if respect_floor and lower < candidate.floor:
+                if lower is now or (respect_floor and lower < candidate.floor):
                     continue
-                total += (candidate.cost(lower) or 0) - (candidate.cost(now) or 0)
-                chosen[candidate.key] = lower
-    in_order = sorted(unique.values(), key=lambda c: (c.order, c.key))
-    items = tuple(
-        ProjectedItem(c.key, chosen[c.key], c.cost(chosen[c.key]) or 0)
-        for c in in_order
-        if chosen[c.key] is not Fidelity.OMITTED
-    )
-    omitted = tuple(c.key for c in in_order if chosen[c.key] is Fidelity.OMITTED)
-    return ProjectedHistory(items, sum(item.tokens for item in items), omitted)
+                total += (costs[number][lower] or 0) - (costs[number][now] or 0)
+                chosen[number] = lower
 
 
-def _best_available(candidate: Candidate) -> Fidelity:
-    return next((rung for rung in _RUNGS if candidate.cost(rung) is not None), Fidelity.OMITTED)
-
-
-def _next_lower(candidate: Candidate, rung: Fidelity) -> Fidelity:
+def _next_lower(costs: _Costs, rung: Fidelity) -> Fidelity:
     """The next available fidelity that is also cheaper (a longer summary is no step down), or the same one."""
-    cost = candidate.cost(rung) or 0
-    for lower in _RUNGS[_RUNGS.index(rung) + 1 :]:
-        lower_cost = candidate.cost(lower)
-        if lower_cost is not None and lower_cost < cost:
+    cost = costs[rung] or 0
+    for lower in _RUNGS:
+        lower_cost = costs[lower]
+        if lower < rung and lower_cost is not None and lower_cost < cost:
             return lower
     return rung

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipecat_voicectx.projection.block import is_our_block
+from pipecat_voicectx.projection.costs import estimate_message_tokens
 
 __all__ = ["Exchange", "WindowEdit", "edit_window", "message_text", "read_exchanges"]
 
@@ -97,6 +98,8 @@ def edit_window(
     block: object | None,
     may_leave: Callable[[Exchange], bool],
     keep_last: int,
+    keep_tokens: int = 10_000_000,
+    count: Callable[[object], int] = estimate_message_tokens,
     ours: Callable[[object], bool] = lambda message: False,
 ) -> WindowEdit:
     """The context with committed exchanges taken out and our block put in.
@@ -106,11 +109,13 @@ def edit_window(
         block: The new block message, or None for no block.
         may_leave: Whether an exchange lives in the page store and is thus recoverable.
         keep_last: Finished exchanges that stay word for word, beside the open one.
+        keep_tokens: Most tokens of those together; an exchange with a huge tool result leaves at once.
+        count: Token estimate of a message.
         ours: Recognises our earlier block by identity; its form is recognised anyway.
     """
     exchanges = read_exchanges(messages)
     finished, last = exchanges[:-1], exchanges[-1:]
-    oldest = finished[: max(0, len(finished) - keep_last)]
+    oldest = finished[: len(finished) - _stay(messages, finished, keep_last, keep_tokens, count)]
     leaving = [e for e in oldest if e.recognised and not e.open_calls and may_leave(e)]
     leaving = _without_split_calls(exchanges, leaving, _ids_outside(messages, exchanges))
     gone = {position for exchange in leaving for position in exchange.positions}
@@ -130,6 +135,22 @@ def edit_window(
     left = {id(e) for e in leaving}
     kept = tuple(e for e in exchanges if id(e) not in left)
     return WindowEdit(tuple(edited), kept, tuple(leaving), block_position)
+
+
+def _stay(
+    messages: Sequence[object],
+    finished: Sequence[Exchange],
+    keep_last: int,
+    keep_tokens: int,
+    count: Callable[[object], int],
+) -> int:
+    """How many of the newest finished exchanges stay: at most `keep_last`, as far as their tokens go."""
+    left = keep_tokens
+    for kept, exchange in enumerate(reversed(finished)):
+        left -= sum(count(messages[position]) for position in exchange.positions) if kept < keep_last else 0
+        if kept == keep_last or left < 0:
+            return kept
+    return len(finished)
 
 
 def _ids_outside(messages: Sequence[object], exchanges: Sequence[Exchange]) -> frozenset[str]:

@@ -158,7 +158,8 @@ def test_two_hundred_candidates_take_about_a_millisecond() -> None:
     many = [candidate(str(n), n % 17, order=n) for n in range(200)]
     times = []
     for _ in range(20):
-        started = time.perf_counter()
+        started = time.thread_time()
         fit(many, 1_000)
-        times.append(time.perf_counter() - started)
-    assert sorted(times)[10] < 0.005
+        times.append(time.thread_time() - started)
+    # A quiet machine needs 0.5 ms; the bound leaves room for one that does other work.
+    assert min(times) < 0.003

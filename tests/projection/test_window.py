@@ -59,6 +59,15 @@ def test_committed_exchanges_leave_and_the_last_ones_stay_word_for_word() -> Non
     assert edited(messages, keep=9) == messages
 
 
+def test_the_last_exchanges_stay_only_as_far_as_their_tokens_go() -> None:
+    messages = [user("a"), bot("A"), user("b"), bot("word " * 500), user("c")]
+    edit = edit_window(messages, block=None, may_leave=lambda e: True, keep_last=2, keep_tokens=100)
+    assert list(edit.messages) == [user("c")]
+    messages = [user("b"), bot("word " * 500), user("a"), bot("A"), user("c")]
+    edit = edit_window(messages, block=None, may_leave=lambda e: True, keep_last=2, keep_tokens=100)
+    assert list(edit.messages) == messages[2:]
+
+
 def test_the_block_enters_in_front_of_the_open_exchange_and_replaces_the_old_one() -> None:
     messages = [SYSTEM, dict(BLOCK), user("a"), bot("A"), user("b"), call("1"), result("1")]
     assert edited(messages, block=BLOCK) == [SYSTEM, BLOCK, user("b"), call("1"), result("1")]

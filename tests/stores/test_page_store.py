@@ -117,7 +117,7 @@ def test_export_holds_everything_and_erase_leaves_no_trace_in_any_file(
     assert b"walrus" not in (tmp_path / "m" / "journal.jsonl").read_bytes()
 
 
-def test_the_same_path_is_one_store_and_closes_with_its_last_user(tmp_path: Path) -> None:
+def test_F16_the_same_path_is_one_store_and_closes_with_its_last_user(tmp_path: Path) -> None:
     first = open_page_store(tmp_path / "m", embedder=LexicalEmbedder())
     second = open_page_store(tmp_path / "m", embedder=LexicalEmbedder())
     assert first is second
@@ -129,7 +129,7 @@ def test_the_same_path_is_one_store_and_closes_with_its_last_user(tmp_path: Path
         second.submit_write(page(1)).journaled.result(10)
 
 
-def test_another_embedder_is_refused_with_the_way_out_and_reembed_is_that_way(tmp_path: Path) -> None:
+def test_F15_another_embedder_is_refused_with_the_way_out_and_reembed_is_that_way(tmp_path: Path) -> None:
     store = open_page_store(tmp_path / "m", embedder=LexicalEmbedder())
     write(store, page(0), page(0, owner=BEN))
     with pytest.raises(UsageError, match="open in this process"):
@@ -270,7 +270,7 @@ def test_killing_the_process_loses_no_page_that_was_acknowledged(tmp_path: Path)
         first += 10
 
 
-def test_a_second_process_on_the_path_gets_a_clear_error_until_the_first_is_gone(tmp_path: Path) -> None:
+def test_F16_a_second_process_on_the_path_gets_a_clear_error_until_the_first_is_gone(tmp_path: Path) -> None:
     writer = start_writer(tmp_path / "m")
     assert writer.stdout is not None
     assert writer.stdout.readline() == "open\n"
