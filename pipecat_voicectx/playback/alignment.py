@@ -20,6 +20,7 @@ import re
 from collections import deque
 from dataclasses import dataclass, field
 
+from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.playback.voicing import VoicingTracker
 
 __all__ = ["SpeakingPace", "split_words", "word_weight"]
@@ -89,8 +90,18 @@ class SpeakingPace:
             self._samples.popleft()
 
     def forget(self) -> None:
-        """Starts over: another voice or another speed."""
+        """Starts over: another voice."""
         self._samples.clear()
+
+    def scale(self, ratio: float) -> None:
+        """The voice was told to speak `1 / ratio` times as fast: what was learned is converted.
+
+        Raises:
+            UsageError: The ratio is not a positive number.
+        """
+        if not (math.isfinite(ratio) and ratio > 0):
+            raise UsageError(f"ratio must be a positive number, got {ratio}")
+        self._samples = deque((weight, secs * ratio) for weight, secs in self._samples)
 
     @property
     def secs_per_weight(self) -> float | None:

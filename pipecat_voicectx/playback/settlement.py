@@ -232,7 +232,7 @@ class TurnSettler:
             events += self._commit_cut(fresh, playhead, onset, now_secs)
         for entry in stopped:
             self.ledger.apply(entry, TurnEvent.REVOKED)
-            events.append(self._settle(entry, playhead, onset))
+            events += self._settled_event(entry, playhead, onset)
         if stopped and reason is not CutReason.ENDED:
             events.append(
                 RevokeAudio(
@@ -343,7 +343,9 @@ class TurnSettler:
             silent = entry.state is TurnState.GENERATING and not entry.audio_samples
             if silent and last.get(entry.turn_id) is None:
                 self.ledger.apply(entry, TurnEvent.FINISHED)
-                events.append(self._settle(entry, self.clock.playhead(entry.opened_secs), entry.opened_secs))
+                events += self._settled_event(
+                    entry, self.clock.playhead(entry.opened_secs), entry.opened_secs
+                )
         self._forget_old()
         return events
 
@@ -401,7 +403,14 @@ class TurnSettler:
             return []
         self.ledger.apply(entry, TurnEvent.FINISHED)
         end_secs = min(now_secs, self._end_secs(entry)) if acked else now_secs
-        return [self._settle(entry, playhead, end_secs)]
+        return self._settled_event(entry, playhead, end_secs)
+
+    def _settled_event(
+        self, entry: LedgerEntry, playhead: Playhead, end_secs: float
+    ) -> list[SettlementEvent]:
+        """Settles a turn; a turn that says nothing in the conversation (a tool call, a filler) is not reported."""
+        settled = self._settle(entry, playhead, end_secs)
+        return [settled] if settled.turn.heard_text or settled.turn.unheard_text else []
 
     def _settle(self, entry: LedgerEntry, playhead: Playhead, end_secs: float) -> Settled:
         complete = entry.state is TurnState.COMPLETE

@@ -38,6 +38,7 @@ from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.processors.frameworks.rtvi.frames import RTVIClientMessageFrame
 
 from pipecat_voicectx.errors import BadInputError
+from pipecat_voicectx.orchestrator.directives import SetResponseSpeed
 from pipecat_voicectx.playback.action_gate import Proposal, find_proposal
 from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundary
 from pipecat_voicectx.playback.clock import PlayoutClock, PlayoutClockConfig
@@ -53,7 +54,7 @@ from pipecat_voicectx.playback.settlement import (
     SettlementEvent,
     TurnSettler,
 )
-from pipecat_voicectx.processors.frames import HeardTurnFrame, NetworkStateFrame
+from pipecat_voicectx.processors.frames import DirectiveFrame, HeardTurnFrame, NetworkStateFrame
 from pipecat_voicectx.runtimes.cascaded import CascadedTaps
 from pipecat_voicectx.runtimes.client_link import Announcements, ClientLink
 from pipecat_voicectx.runtimes.heard_messages import HeardMessages
@@ -145,6 +146,7 @@ class PlaybackLedger(FrameProcessor):
                 utterance_now=self._taps.synthesizing,
                 played=lambda: self._settler.played_secs(time.monotonic()),
             )
+        self._speed_wpm: float | None = None
         self._cancelled_calls: dict[str, None] = {}
         self._starting: list[tuple[LedgerEntry, int]] = []
         self._timer: asyncio.Task[None] | None = None
@@ -270,6 +272,10 @@ class PlaybackLedger(FrameProcessor):
                 self._on_network_state(frame.state)
             case FunctionCallInProgressFrame() if frame.tool_call_id in self._cancelled_calls:
                 await self._settle_late_call(frame)
+            case DirectiveFrame(directive=SetResponseSpeed(words_per_minute=wpm)):
+                if self._speed_wpm is not None:
+                    self._ledger.pace.scale(self._speed_wpm / wpm)
+                self._speed_wpm = wpm
             case TTSStoppedFrame() | BotStoppedSpeakingFrame():
                 self._arm_timer()
             case _:

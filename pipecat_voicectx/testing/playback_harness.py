@@ -310,9 +310,8 @@ class ScriptedTTS(TTSService):
 class TrackOutput(BaseOutputTransport):
     """An output transport that paces its writes as SmallWebRTC does. Also the ledger's `PlayoutPositionSource`."""
 
-    epoch = 0
-
     def __init__(self) -> None:
+        self.epoch = 0
         super().__init__(TransportParams(audio_out_enabled=True, audio_out_sample_rate=RATE_HZ))
         self.track: RawAudioTrack | None = None
         self.words_sent: list[tuple[float, dict[int, int]]] = []
@@ -336,6 +335,18 @@ class TrackOutput(BaseOutputTransport):
         self.track = RawAudioTrack(self.sample_rate)
         self._sender = self.create_task(self._send(self.track))
         await self.set_transport_ready(frame)
+
+    def reconnect(self) -> None:
+        """The client came back: a new track that counts from zero; what was queued on the old one is lost."""
+        old, self.track = self.track, RawAudioTrack(self.sample_rate)
+        self.epoch += 1
+        if self._sender is not None:
+            self._sender.cancel()
+        self._sender = self.create_task(self._send(self.track))
+        if old is not None:
+            for _, waiting in old._chunk_queue:
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(True)
 
     async def write_audio_frame(self, frame: OutputAudioRawFrame) -> bool:
         assert self.track is not None

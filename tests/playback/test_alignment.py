@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.playback.alignment import (
     SpeakingPace,
     split_words,
@@ -60,6 +61,16 @@ def test_pace_follows_a_change_of_speed_within_its_window() -> None:
     assert pace.secs_per_weight == pytest.approx(0.1)
     pace.forget()
     assert pace.secs_per_weight is None
+
+
+def test_a_change_of_speed_converts_what_was_learned() -> None:
+    pace = SpeakingPace()
+    pace.add(weight=20.0, voiced_secs=1.0)
+    pace.scale(2.0)
+    assert pace.secs_per_weight == pytest.approx(0.1)
+    for ratio in (0.0, -1.0, float("nan")):
+        with pytest.raises(UsageError):
+            pace.scale(ratio)
 
 
 def test_words_share_voiced_time_by_weight_and_skip_pauses() -> None:

@@ -286,11 +286,20 @@ def test_a_synthesizer_that_failed_was_not_heard() -> None:
     assert settled(events)[0].unheard_text == "never made"
 
 
-def test_an_empty_answer_commits_nothing() -> None:
+def test_an_empty_answer_commits_and_reports_nothing() -> None:
     call = Call()
     entry = call.ledger.open_turn(1.0)
     entry.closed = True
-    assert commits(call.settler.commit_through(entry.turn_id)) == []
+    assert call.settler.commit_through(entry.turn_id) == []
+    assert entry.state is TurnState.COMPLETE
+
+
+def test_speech_outside_the_conversation_is_settled_and_not_reported() -> None:
+    call = Call()
+    entry = call.turn(WORDS, at=1.0)
+    next(iter(entry.utterances.values())).in_context = False
+    assert call.settler.update(9.0) == []
+    assert entry.state is TurnState.COMPLETE
 
 
 def test_what_the_user_cannot_stop_is_committed_whole_and_plays_on() -> None:

@@ -3,10 +3,13 @@
 import asyncio
 from typing import Any
 
+import pytest
 from pipecat.frames.frames import Frame, LLMFullResponseStartFrame, TextFrame
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 
-from pipecat_voicectx.playback.clock import PlayoutClockConfig
+from pipecat_voicectx.orchestrator.directives import SetResponseSpeed
+from pipecat_voicectx.playback.clock import AckVerdict, PlayoutClockConfig
+from pipecat_voicectx.processors.frames import DirectiveFrame
 from pipecat_voicectx.processors.playback_ledger import PlaybackLedgerConfig
 from pipecat_voicectx.testing import virtual_time
 from pipecat_voicectx.testing.playback_harness import (
@@ -89,6 +92,64 @@ def test_f02_stock_closes_the_turn_without_what_was_heard() -> None:
     outcome = barge_in(Shape.SENTENCE, 1.6, stock=True)
     assert outcome.heard >= 5
     assert outcome.committed == 0
+
+
+@pytest.mark.parametrize("stall_secs", [0.06, 0.5])
+@pytest.mark.parametrize("shape", [Shape.WORD, Shape.SENTENCE])
+def test_a_loop_that_stalls_costs_at_most_a_word(shape: Shape, stall_secs: float) -> None:
+    async def play(scene: Scene) -> Outcome:
+        async def stall() -> None:
+            while True:
+                await asyncio.sleep(0.7)
+                virtual_time.advance(stall_secs)
+
+        await scene.answer()
+        stalling = asyncio.create_task(stall())
+        await asyncio.sleep(4.9)
+        stalling.cancel()
+        onset = await scene.interrupt()
+        await asyncio.sleep(1.0)
+        return scene.outcome(onset)
+
+    outcome = virtual_time.run(run_scene(shape, play, config=CONFIG))
+    assert not outcome.dirty
+    assert abs(outcome.error) <= 1
+
+
+def test_a_track_that_is_replaced_during_playback_keeps_what_was_heard() -> None:
+    async def play(scene: Scene) -> Outcome:
+        await scene.answer()
+        await asyncio.sleep(3.0)
+        assert scene.output.track is not None
+        scene.output.reconnect()
+        await asyncio.sleep(2.0)
+        onset = await scene.interrupt()
+        await asyncio.sleep(1.0)
+        assert scene.ledger is not None
+        assert scene.ledger.client.verdicts[AckVerdict.FOREIGN] > 0
+        return scene.outcome(onset)
+
+    outcome = virtual_time.run(run_scene(Shape.WORD, play, config=CONFIG))
+    assert not outcome.dirty
+    assert abs(outcome.error) <= 2
+    assert outcome.turns[-1].estimated
+
+
+def test_a_change_of_speed_carries_the_learned_pace_over() -> None:
+    async def play(scene: Scene) -> list[float | None]:
+        assert scene.ledger is not None
+        paces = []
+        for wpm in (150, 300):
+            directive = SetResponseSpeed(words_per_minute=wpm)
+            await scene.top.push_frame(DirectiveFrame(directive=directive))
+            await scene.answer() if wpm == 150 else None
+            await asyncio.sleep(4.0 if wpm == 150 else 0.1)
+            paces.append(scene.ledger._ledger.pace.secs_per_weight)
+        return paces
+
+    before, after = virtual_time.run(run_scene(Shape.SENTENCE, play))
+    assert before is not None
+    assert after == pytest.approx(before / 2)
 
 
 def test_a_client_that_is_slow_to_connect_costs_only_its_estimate() -> None:
