@@ -46,8 +46,6 @@ class CutReason(Enum):
     """The user's speech, push-to-talk or an interruption by the application."""
     ENDED = "ended"
     """The call ended."""
-    RECONNECT = "reconnect"
-    """The client went away and came back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,6 +100,8 @@ class PlaybackLedger(FrameProcessor):
 
     Event handlers:
         on_heard: Called with the `HeardTurn` of a turn that was settled or amended.
+        on_boundary: Called with the `PhysicalBoundary` and the `SemanticBoundary` (or None) of a turn that was cut,
+            for runtimes that keep checkpoints of their own.
     """
 
     def __init__(
@@ -153,6 +155,7 @@ class PlaybackLedger(FrameProcessor):
         self._last_unheard: HeardTurn | None = None
         self.failures = 0
         self._register_event_handler("on_heard")
+        self._register_event_handler("on_boundary")
 
     @property
     def last_unheard(self) -> HeardTurn | None:
@@ -344,6 +347,11 @@ class PlaybackLedger(FrameProcessor):
                     await self._send(self._link.revoke(event))
                     if self._truncation is not None:
                         await self._truncation.cut()
+                    await self._call_event_handler(
+                        "on_boundary",
+                        self.physical_boundary(event.turn_id),
+                        self.semantic_boundary(event.turn_id),
+                    )
         self._arm_timer()
 
     async def _on_settled(self, turn: HeardTurn) -> None:
@@ -367,14 +375,15 @@ class PlaybackLedger(FrameProcessor):
         return deadline
 
     async def _wait_for_deadlines(self) -> None:
-        while (deadline := self._next_deadline()) is not None:
-            # At least a millisecond, so that a deadline that cannot be met yet does not spin.
-            await asyncio.sleep(max(0.001, deadline - time.monotonic()))
-            try:
+        try:
+            while (deadline := self._next_deadline()) is not None:
+                # At least a millisecond, so that a deadline that cannot be met yet does not spin.
+                await asyncio.sleep(max(0.001, deadline - time.monotonic()))
                 await self._update(time.monotonic())
-            except Exception as error:
-                await self._failed(error)
-        self._timer = None
+        except Exception as error:  # said once; the next event arms the timer again
+            await self._failed(error)
+        finally:
+            self._timer = None
 
     # The client
 

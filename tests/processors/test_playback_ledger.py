@@ -485,3 +485,66 @@ def test_a_failure_inside_is_reported_and_stops_nothing() -> None:
         return scene.outcome(onset)
 
     assert scene(play).heard > 0
+
+
+def test_an_answer_that_is_not_spoken_is_committed_as_it_is() -> None:
+    async def play(scene: Scene) -> list[Any]:
+        for frame in (
+            LLMFullResponseStartFrame(),
+            LLMTextFrame("First is the Alder desk. "),
+            LLMTextFrame("Second is the Birch lamp."),
+            LLMFullResponseEndFrame(),
+        ):
+            frame.skip_tts = True
+            await scene.tts.queue_frame(frame)
+        await asyncio.sleep(0.5)
+        await scene.interrupt()
+        await asyncio.sleep(0.5)
+        return list(scene.context.get_messages())
+
+    (message,) = scene(play, script=SHORT)
+    assert message["content"].split() == SHORT.words
+
+
+def test_a_failing_timer_is_reported_once_and_armed_again() -> None:
+    async def play(scene: Scene) -> tuple[int, list[TurnState]]:
+        ledger = scene.ledger
+        assert ledger is not None
+        original, calls = ledger._update, []
+
+        async def broken(now_secs: float) -> None:
+            calls.append(now_secs)
+            if len(calls) == 1:
+                raise RuntimeError("broken")
+            await original(now_secs)
+
+        ledger._update = broken  # type: ignore[method-assign]
+        for _ in range(2):
+            scene.tts.rewind()
+            await scene.answer()
+            await asyncio.sleep(SHORT.secs + 1.5)
+        return ledger.failures, [entry.state for entry in ledger.turns]
+
+    failures, states = scene(play, script=SHORT, client=Client(ack_delay_secs=None))
+    assert failures == 1
+    assert states == [TurnState.COMPLETE, TurnState.COMPLETE]
+
+
+def test_runtimes_with_checkpoints_are_told_both_boundaries() -> None:
+    async def play(scene: Scene) -> list[Any]:
+        told: list[Any] = []
+
+        async def on_boundary(_ledger: Any, physical: Any, semantic: Any) -> None:
+            told.append((physical, semantic))
+
+        assert scene.ledger is not None
+        scene.ledger.add_event_handler("on_boundary", on_boundary)
+        await scene.answer()
+        await asyncio.sleep(3.4)
+        await scene.interrupt()
+        await asyncio.sleep(0.5)
+        return told
+
+    ((physical, semantic),) = scene(play)
+    assert physical.played_samples == pytest.approx(3.2 * 24_000, abs=0.15 * 24_000)
+    assert semantic.span.text == "First is the Alder desk with drawers."
