@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-__all__ = ["clean_disfluencies", "is_question", "sentences", "strip_for_embedding"]
+__all__ = ["clean_disfluencies", "is_acknowledgement", "is_question", "sentences", "strip_for_embedding"]
 
 _MONTH = "(?:january|february|march|april|may|june|july|august|september|october|november|december)"
 _DATE = re.compile(
@@ -66,6 +66,19 @@ def is_question(text: str) -> bool:
         return True
     parts = sentences(text)
     return bool(parts) and _QUESTION_START.match(parts[-1]) is not None
+
+
+_ACKNOWLEDGEMENT_WORDS = (
+    "yes yeah yep yup ok okay right sure fine good great nice cool perfect thanks thank you please no nope alright all "
+    "i see got it mm hm hmm uh huh ah oh well hello hi hey bye goodbye sounds that's very much"
+)
+_ACKNOWLEDGEMENTS = frozenset(_ACKNOWLEDGEMENT_WORDS.split())
+
+
+def is_acknowledgement(text: str) -> bool:
+    """Whether a text says nothing beyond "I am with you": "okay, great", "mm-hm", "thank you". English only."""
+    words = re.findall(r"[\w']+", text.casefold())
+    return len(words) <= 6 and all(word in _ACKNOWLEDGEMENTS for word in words)
 
 
 def clean_disfluencies(text: str) -> str:

@@ -6,7 +6,8 @@ else before the first exchange, and every system or developer message anywhere, 
 - the application's messages stay, where they are;
 - our own blocks go, and the new one enters in front of the last exchange, so that what precedes it keeps its prefix and
   a tool call that follows is not separated from its result;
-- exchanges that live in the page store leave, oldest first, save the last few, which stay word for word;
+- exchanges that live in the page store leave, save the last few that say something, which stay word for word (an
+  "okay, great" that answers no question leaves before them);
 - an exchange leaves whole. It stays if one of its tool calls is unanswered or answered in an exchange that stays, or if
   it holds anything we do not recognise (a service's own message, an image): what we do not understand is not ours.
 
@@ -19,6 +20,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pipecat_voicectx.memory.text import is_acknowledgement, is_question
 from pipecat_voicectx.projection.block import is_our_block
 from pipecat_voicectx.projection.costs import estimate_message_tokens
 
@@ -115,7 +117,8 @@ def edit_window(
     """
     exchanges = read_exchanges(messages)
     finished, last = exchanges[:-1], exchanges[-1:]
-    oldest = finished[: len(finished) - _stay(messages, finished, keep_last, keep_tokens, count)]
+    staying = _stay(messages, finished, keep_last, keep_tokens, count)
+    oldest = [exchange for place, exchange in enumerate(finished) if place not in staying]
     leaving = [e for e in oldest if e.recognised and not e.open_calls and may_leave(e)]
     leaving = _without_split_calls(exchanges, leaving, _ids_outside(messages, exchanges))
     gone = {position for exchange in leaving for position in exchange.positions}
@@ -143,14 +146,27 @@ def _stay(
     keep_last: int,
     keep_tokens: int,
     count: Callable[[object], int],
-) -> int:
-    """How many of the newest finished exchanges stay: at most `keep_last`, as far as their tokens go."""
+) -> set[int]:
+    """Positions in `finished` of those that stay: the newest `keep_last` that say something, as far as tokens go."""
     left = keep_tokens
-    for kept, exchange in enumerate(reversed(finished)):
-        left -= sum(count(messages[position]) for position in exchange.positions) if kept < keep_last else 0
-        if kept == keep_last or left < 0:
-            return kept
-    return len(finished)
+    staying: set[int] = set()
+    for place in range(len(finished) - 1, -1, -1):
+        if len(staying) == keep_last:
+            break
+        if place < len(finished) - 1 and _says_nothing(finished, place):
+            continue
+        left -= sum(count(messages[position]) for position in finished[place].positions)
+        if left < 0:
+            break
+        staying.add(place)
+    return staying
+
+
+def _says_nothing(finished: Sequence[Exchange], place: int) -> bool:
+    """An acknowledgement that answers no question and calls no function: the first thing a window can do without."""
+    exchange = finished[place]
+    asked = place > 0 and is_question(finished[place - 1].bot_text)
+    return not asked and not exchange.called and is_acknowledgement(exchange.user_text)
 
 
 def _ids_outside(messages: Sequence[object], exchanges: Sequence[Exchange]) -> frozenset[str]:

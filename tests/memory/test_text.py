@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from pipecat_voicectx.memory.text import clean_disfluencies, is_question, sentences, strip_for_embedding
+from pipecat_voicectx.memory.text import (
+    clean_disfluencies,
+    is_acknowledgement,
+    is_question,
+    sentences,
+    strip_for_embedding,
+)
 
 
 def test_roles_names_and_dates_are_stripped() -> None:
@@ -29,6 +35,16 @@ def test_questions_are_recognised(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "I know what it is.", "Whatever"])
 def test_statements_are_not_questions(text: str) -> None:
     assert not is_question(text)
+
+
+@pytest.mark.parametrize("text", ["Okay, great.", "Mm-hm", "Thank you very much!", "Uh-huh, I see", ""])
+def test_acknowledgements_are_recognised(text: str) -> None:
+    assert is_acknowledgement(text)
+
+
+@pytest.mark.parametrize("text", ["Okay, the second one", "No flights", "Thanks, and the dog?", "はい"])
+def test_what_says_something_is_no_acknowledgement(text: str) -> None:
+    assert not is_acknowledgement(text)
 
 
 def test_sentences_are_split_at_their_ends_in_spaced_and_unspaced_scripts() -> None:

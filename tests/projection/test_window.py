@@ -59,6 +59,17 @@ def test_committed_exchanges_leave_and_the_last_ones_stay_word_for_word() -> Non
     assert edited(messages, keep=9) == messages
 
 
+def test_acknowledgements_leave_before_what_says_something_unless_they_answer_a_question() -> None:
+    told = [user("My dog is old."), bot("Noted.")]
+    nothing = [user("Okay, great."), bot("Fine.")]
+    last = [user("And the room?"), bot("Two beds.")]
+    assert edited([*told, *nothing, *last, user("c")], keep=2) == [*told, *last, user("c")]
+    asked = [user("A seat."), bot("By the window?")]
+    answer = [user("Yes, please."), bot("Booked.")]
+    assert edited([*asked, *answer, *last, user("c")], keep=2) == [*answer, *last, user("c")]
+    assert edited([*told, *nothing, user("c")], keep=1) == [*nothing, user("c")]
+
+
 def test_the_last_exchanges_stay_only_as_far_as_their_tokens_go() -> None:
     messages = [user("a"), bot("A"), user("b"), bot("word " * 500), user("c")]
     edit = edit_window(messages, block=None, may_leave=lambda e: True, keep_last=2, keep_tokens=100)
