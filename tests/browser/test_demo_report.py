@@ -111,6 +111,9 @@ def test_a_jump_shows_the_words_at_their_time(browser: Browser, report: Path) ->
     box = unheard.bounding_box()
     assert box is not None
     assert 0 < box["x"] < 1280
+    page.set_viewport_size({"width": 1100, "height": 900})
+    page.wait_for_timeout(100)
+    assert unheard.is_visible()  # a new width does not take the reader's place away
 
 
 def test_a_pass_plays_and_stops(browser: Browser, report: Path) -> None:

@@ -443,7 +443,13 @@ figure("tokens", (host, width) => {
 });
 
 let lastWidth = 0;
-function layout() { if (scroll.clientWidth === lastWidth) return; lastWidth = scroll.clientWidth; setZoom(fitZoom(), 0); figures.forEach((paint) => paint()); }
+function layout() {
+  if (scroll.clientWidth === lastWidth) return;
+  const fitted = !zoom || Math.abs(zoom - Math.max((lastWidth - 40) / duration, 6.5)) < 0.01;
+  lastWidth = scroll.clientWidth;
+  if (fitted) setZoom(fitZoom(), 0);
+  figures.forEach((paint) => paint());
+}
 new ResizeObserver(layout).observe(scroll);
 layout();
 const first = marks.find((m) => m.lane === "received") || marks[0];
