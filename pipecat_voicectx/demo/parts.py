@@ -144,22 +144,12 @@ def user_speech_timeout_secs(settings: BotSettings) -> float:
 
 def _choose_stt(settings: BotSettings, transport: BaseTransport) -> tuple[STTService, str]:
     model = os.environ.get(_WHISPER_ENV)
+    if model:
+        return _whisper(model), f"faster-whisper, model folder {model}"
     if settings.scenario_path is not None:
         recordings = load_scenario(settings.scenario_path).recordings
         stt = RecordedCallSTT(recordings=recordings, rtp_origin=lambda: _rtp_origin(transport))
         return stt, "scripted: the recording's own words, if their audio arrived"
-    if model:
-        from pipecat.services.whisper.stt import WhisperSTTService
-
-        if not Path(model).is_dir():
-            raise UsageError(
-                f"{_WHISPER_ENV} is {model!r}, which is not a folder with a faster-whisper model"
-            )
-        whisper_settings = WhisperSTTService.Settings(model=model)
-        return (
-            WhisperSTTService(device="cpu", compute_type="int8", settings=whisper_settings),
-            f"faster-whisper, model folder {model}",
-        )
     if os.environ.get(_KEY_ENV):
         from pipecat.services.openai.stt import OpenAISTTService
 
@@ -168,6 +158,19 @@ def _choose_stt(settings: BotSettings, transport: BaseTransport) -> tuple[STTSer
         f"nothing to listen with: set {_KEY_ENV}, or {_WHISPER_ENV} to a faster-whisper model folder "
         "(voicectx demo needs neither)"
     )
+
+
+def _whisper(model: str) -> STTService:
+    if not Path(model).is_dir():
+        raise UsageError(f"{_WHISPER_ENV} is {model!r}, which is not a folder with a faster-whisper model")
+    try:
+        from pipecat.services.whisper.stt import WhisperSTTService
+    except ImportError:
+        raise UsageError(
+            f"{_WHISPER_ENV} is set, but faster-whisper is not installed; run: pip install 'pipecat-voicectx[whisper]'"
+        ) from None
+    settings = WhisperSTTService.Settings(model=model)
+    return WhisperSTTService(device="cpu", compute_type="int8", settings=settings)
 
 
 def _choose_llm(system_prompt: str) -> tuple[LLMService[Any], str]:

@@ -97,7 +97,6 @@ def test_without_ears_a_person_is_told_what_to_set() -> None:
 
 
 def test_a_whisper_folder_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("faster_whisper", reason="pip install 'pipecat-voicectx[whisper]'")
     monkeypatch.setenv("VOICECTX_WHISPER_MODEL", str(tmp_path / "missing"))
     with pytest.raises(UsageError, match="VOICECTX_WHISPER_MODEL"):
         _choose(BotSettings.of_session({}))
