@@ -1,0 +1,99 @@
+"""Looks into, exports, erases or consolidates what is remembered of one caller.
+
+`inspect` shows counts only. `export` writes everything as JSON. `erase` deletes pages, facts, vectors, journal entries
+and brains, then looks for them again, in the stores and in the files, and exits with 1 unless nothing is left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.memory.pages import Owner
+
+if TYPE_CHECKING:
+    from pipecat_voicectx.stores.embedders import Embedder
+    from pipecat_voicectx.stores.memory_admin import MemoryAdmin
+
+__all__ = ["add_arguments", "run"]
+
+_EXIT_LEFT_OVER = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `voicectx memory`."""
+    parser.add_argument("action", choices=["inspect", "export", "erase", "consolidate"])
+    parser.add_argument(
+        "--path", type=Path, required=True, metavar="DIR", help="the folder the bot was given"
+    )
+    parser.add_argument("--user", metavar="ID", help="the caller; without it, inspect lists everybody")
+    parser.add_argument("--agent", metavar="ID", default="default", help="the bot (default: default)")
+    parser.add_argument("--embeddings", type=Path, metavar="DIR", help="fastembed folder of all-MiniLM-L6-v2")
+    parser.add_argument(
+        "--lexical", action="store_true", help="the store was filled with the lexical embedder"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the result here instead of the terminal"
+    )
+    parser.add_argument("--yes", action="store_true", help="erase without asking back")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs one action."""
+    if args.action != "inspect" and not args.user:
+        raise UsageError(f"voicectx memory {args.action} needs --user ID")
+    if args.action == "erase" and not args.yes and not _confirmed(args.user):
+        raise UsageError("nothing was erased; repeat with --yes to erase without being asked")
+    return asyncio.run(_run(args))
+
+
+def _confirmed(user: str) -> bool:
+    if not sys.stdin.isatty():
+        return False
+    return input(f"Erase everything about {user!r}? Type the id again: ").strip() == user
+
+
+async def _run(args: argparse.Namespace) -> int:
+    from pipecat_voicectx.stores.memory_admin import MemoryAdmin
+
+    admin = await MemoryAdmin.open(args.path, embedder=_embedder(args))
+    try:
+        result, code = await _act(admin, args)
+    finally:
+        await admin.close()
+    text = json.dumps(result, indent=2, ensure_ascii=False)
+    if args.json is not None:
+        await asyncio.to_thread(args.json.write_text, text + "\n", "utf-8")
+    else:
+        print(text)
+    return code
+
+
+def _embedder(args: argparse.Namespace) -> Embedder:
+    from pipecat_voicectx.stores.embedders import FastEmbedder, LexicalEmbedder
+
+    return LexicalEmbedder() if args.lexical else FastEmbedder(path=args.embeddings)
+
+
+async def _act(admin: MemoryAdmin, args: argparse.Namespace) -> tuple[object, int]:
+    if not args.user:
+        owners = await admin.owners()
+        return [{"user": each.user_id, "agent": each.agent_id} for each in owners], 0
+    owner = Owner(user_id=args.user, agent_id=args.agent)
+    if args.action == "inspect":
+        return asdict(await admin.inspect(owner)), 0
+    if args.action == "export":
+        return await admin.export(owner), 0
+    if args.action == "erase":
+        erasure = await admin.erase(owner)
+        return {**asdict(erasure), "proven": erasure.proven}, 0 if erasure.proven else _EXIT_LEFT_OVER
+    plan = await admin.consolidate(owner, now_wall_secs=time.time())
+    counts = {"merged": plan.merged, "superseded": plan.superseded, "forgotten": plan.forgotten}
+    return {**counts, "reflections": [each.text for each in plan.reflections]}, 0
