@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipecat_voicectx.errors import BadInputError, UnavailableError, UsageError
+from pipecat_voicectx.stores.clips import ClipStore
+
+pytest.importorskip("av", reason="audio clips need PyAV: pip install 'pipecat-voicectx[webrtc]'")
+
+
+def tone(secs: float, *, hertz: float = 440, rate: int = 16_000) -> bytes:
+    time = np.arange(int(secs * rate)) / rate
+    return (np.sin(2 * np.pi * hertz * time) * 8_000).astype("<i2").tobytes()
+
+
+def loudest_hertz(pcm: bytes, rate: int) -> float:
+    samples = np.frombuffer(pcm, "<i2").astype(float)
+    return float(np.argmax(np.abs(np.fft.rfft(samples))) * rate / len(samples))
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_clip_comes_back_as_the_sound_it_was_and_much_smaller(tmp_path: Path) -> None:
+    clips = ClipStore(tmp_path)
+    pcm = tone(2)
+    name = clips.add(pcm, sample_rate_hz=16_000)
+    read = clips.read(name)
+    assert read is not None
+    back, rate = read
+    assert len(back) / 2 / rate == pytest.approx(2, abs=0.05)
+    assert loudest_hertz(back, rate) == pytest.approx(440, abs=5)
+    assert clips.stats().bytes < len(pcm) / 4
+
+
+def test_a_rate_that_opus_does_not_know_is_resampled(tmp_path: Path) -> None:
+    clips = ClipStore(tmp_path)
+    read = clips.read(clips.add(tone(1, rate=22_050), sample_rate_hz=22_050))
+    assert read is not None
+    assert loudest_hertz(*read) == pytest.approx(440, abs=5)
+
+
+def test_the_same_audio_is_kept_once(tmp_path: Path) -> None:
+    clips = ClipStore(tmp_path)
+    assert clips.add(tone(1), sample_rate_hz=16_000) == clips.add(tone(1), sample_rate_hz=16_000)
+    assert clips.stats().clips == 1
+    clips.add(tone(1), sample_rate_hz=8_000)
+    assert clips.stats().clips == 2
+
+
+def test_over_the_cap_the_clips_longest_unused_go_first(tmp_path: Path) -> None:
+    clips = ClipStore(tmp_path, max_bytes=20_000)
+    names = []
+    for number in range(8):
+        names.append(clips.add(tone(1, hertz=300 + 50 * number), sample_rate_hz=16_000))
+        clips.use(names[0])
+    stats = clips.stats()
+    assert stats.bytes <= 20_000
+    assert stats.evicted > 0
+    assert clips.read(names[0]) is not None
+    assert clips.read(names[1]) is None
+    assert clips.read(names[-1]) is not None
+
+
+def test_clips_are_there_after_a_restart_and_leftovers_of_a_crash_are_not(tmp_path: Path) -> None:
+    name = ClipStore(tmp_path).add(tone(1), sample_rate_hz=16_000)
+    leftover = tmp_path / name[:2] / "half.tmp"
+    leftover.write_bytes(b"half a clip")
+    clips = ClipStore(tmp_path)
+    assert clips.read(name) is not None
+    assert not leftover.exists()
+    assert clips.stats().clips == 1
+
+
+def test_a_damaged_clip_is_deleted_and_counted(tmp_path: Path) -> None:
+    clips = ClipStore(tmp_path)
+    name = clips.add(tone(1), sample_rate_hz=16_000)
+    (file,) = files(tmp_path)
+    for damage in (b"", b"not ogg at all"):
+        file.write_bytes(damage)
+        assert clips.read(name) is None
+        assert not file.exists()
+        name = clips.add(tone(1), sample_rate_hz=16_000)
+    assert clips.stats().damaged == 2
+
+
+def test_erased_clips_leave_no_file(tmp_path: Path) -> None:
+    clips = ClipStore(tmp_path)
+    name = clips.add(tone(1), sample_rate_hz=16_000)
+    assert clips.erase([name, "0" * 32]) == 1
+    assert files(tmp_path) == []
+    assert clips.read(name) is None
+
+
+def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clips = ClipStore(tmp_path)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UnavailableError, match="No space left"):
+        clips.add(tone(1), sample_rate_hz=16_000)
+    assert files(tmp_path) == []
+    assert clips.stats().clips == 0
+
+
+def test_wrong_input_and_settings_are_refused(tmp_path: Path) -> None:
+    clips = ClipStore(tmp_path)
+    for pcm in (b"", b"x"):
+        with pytest.raises(BadInputError):
+            clips.add(pcm, sample_rate_hz=16_000)
+    with pytest.raises(BadInputError):
+        clips.read("../../etc/passwd")
+    with pytest.raises(UsageError):
+        ClipStore(tmp_path, max_bytes=1)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnavailableError):
+        ClipStore(tmp_path / "file")
