@@ -29,7 +29,10 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "play one recorded call against stock Pipecat and against ours",
     ),
     "bench": ("", "measure against named baselines"),
-    "memory": ("pipecat_voicectx.commands.memory", "inspect, export, erase or consolidate what is remembered"),
+    "memory": (
+        "pipecat_voicectx.commands.memory",
+        "inspect, export, erase or consolidate what is remembered",
+    ),
     "doctor": ("pipecat_voicectx.commands.doctor", "check this installation and say how to mend it"),
 }
 
