@@ -317,7 +317,7 @@ class TurnLedger:
                         role=span_role(text),
                         start_samples=offset + words[0].start_samples,
                         end_samples=offset + words[-1].end_samples,
-                        finalized=timed and (utterance.closed or number + 1 < len(utterance.segments)),
+                        finalized=timed and (utterance.whole or number + 1 < len(utterance.segments)),
                     )
                 )
             offset += utterance.audio_samples
@@ -337,7 +337,7 @@ class TurnLedger:
         return len(pieces)
 
     def _is_heard(self, piece: Piece, utterance: Utterance, samples: int) -> bool:
-        if utterance.closed and samples >= utterance.audio_samples > 0:
+        if utterance.whole and samples >= utterance.audio_samples > 0:
             return True
         length = piece.end_samples - piece.start_samples
         match piece.placement:

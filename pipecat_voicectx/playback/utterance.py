@@ -100,6 +100,8 @@ class Utterance:
     """Whether the user's speech stops it."""
     closed: bool = False
     """Whether no more audio will come."""
+    broken_off: bool = False
+    """Whether the synthesizer failed in the middle: there is less audio than text."""
     segments: list[Segment] = field(default_factory=list)
     """Texts in order."""
     _changes: int = 0
@@ -118,6 +120,11 @@ class Utterance:
     def rate_hz(self) -> int:
         """Sample rate of the audio."""
         return self.voicing.rate_hz
+
+    @property
+    def whole(self) -> bool:
+        """Whether all audio of all texts is there."""
+        return self.closed and not self.broken_off
 
     @property
     def text(self) -> str:
@@ -158,7 +165,7 @@ class Utterance:
         segment.has_spacing = has_spacing
         if self._streamed is None:
             self._streamed = self.audio_samples == segment.start_samples
-        if not self._streamed:
+        if not self._streamed and not self.broken_off:
             segment.end_samples = self.audio_samples
 
     def _append(self, text: str, *, has_spacing: bool) -> None:
@@ -192,6 +199,11 @@ class Utterance:
         """The next audio."""
         self.voicing.add_pcm(pcm)
 
+    def break_off(self) -> None:
+        """The synthesizer failed: what it was given and did not say stays unsaid."""
+        self.broken_off = True
+        self._changes += 1
+
     def close(self, pace: SpeakingPace) -> None:
         """All audio is there. Teaches `pace` what this utterance says about the voice."""
         if self.closed:
@@ -199,7 +211,11 @@ class Utterance:
         self.closed = True
         self.voicing.finish()
         spoken = [segment for segment in self.segments if segment.spoken]
-        if spoken and not any(segment.words or segment.end_samples is not None for segment in spoken):
+        if (
+            self.whole
+            and spoken
+            and not any(segment.words or segment.end_samples is not None for segment in spoken)
+        ):
             voiced = self.voicing.voiced_between(0, self.audio_samples)
             pace.add(
                 weight=sum(text_weight(segment.text) for segment in spoken),
@@ -244,6 +260,13 @@ class Utterance:
                 spaced_before = segment.has_spacing
                 continue
             for text, _, has_spacing in segment.words:
+                if self.broken_off and len(text.split()) > 1:
+                    # Not a word with a time: what Pipecat puts out for the rest when a synthesizer stops.
+                    pieces.extend(
+                        _unplaced([(" ", word) for word in text.split()], number, self.audio_samples)
+                    )
+                    index += 1
+                    continue
                 start = max(position, starts[index])
                 following = starts[index + 1] if index + 1 < len(starts) else None
                 end = self._marked_end(text, start, following, pace)
@@ -266,7 +289,7 @@ class Utterance:
     def _marked_end(self, text: str, start: int, following: int | None, pace: SpeakingPace) -> int:
         if following is None:
             end = self.voicing.voiced_end_samples
-            if not self.closed and pace.secs_per_weight is not None:
+            if not self.whole and pace.secs_per_weight is not None:
                 end = min(end, start + round(word_weight(text) * pace.secs_per_weight * self.rate_hz))
         else:
             end = following
@@ -324,7 +347,7 @@ class Utterance:
                 [text_weight(segment.text) for segment in spoken],
                 self.voicing,
                 pace=pace.secs_per_weight,
-                closed=self.closed,
+                closed=self.whole,
             )
         )
         bounds: list[tuple[int, float] | None] = []

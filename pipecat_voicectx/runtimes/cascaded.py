@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from pipecat.frames.frames import (
     AggregatedTextFrame,
+    ErrorFrame,
     Frame,
     FunctionCallInProgressFrame,
     InterimTranscriptionFrame,
@@ -97,7 +98,7 @@ class CascadedTaps:
 
     # At the TTS
 
-    async def _on_tts_frame(self, _tts: FrameProcessor, frame: Frame) -> None:
+    async def _on_tts_frame(self, tts: FrameProcessor, frame: Frame) -> None:
         match frame:
             case TTSTextFrame():
                 self._on_spoken_text(frame)
@@ -125,8 +126,15 @@ class CascadedTaps:
                 self._mark_call(frame.tool_call_id)
             case InterruptionFrame():
                 self._on_interruption()
+            case ErrorFrame() if frame.processor is tts:
+                self._on_failure()
             case _:
                 pass
+
+    def _on_failure(self) -> None:
+        for utterance in self._turn.utterances.values() if self._turn is not None else ():
+            if not utterance.closed:
+                utterance.break_off()
 
     def _on_interruption(self) -> None:
         self.stopped_turns = [entry.turn_id for entry in self.ledger.turns]
@@ -304,7 +312,7 @@ class CascadedTaps:
 
     def _on_written(self, frame: OutputAudioRawFrame) -> None:
         if frame.transport_destination != self._destination:
-            return
+            return  # music, another language: not what the user is told
         now_secs = time.monotonic()
         if self.clock.rate_hz != frame.sample_rate:
             self.clock.rate_hz = frame.sample_rate
@@ -312,7 +320,8 @@ class CascadedTaps:
             self.clock.start_epoch(self.source.epoch, now_secs)
             self._counted_samples = 0
         self._counted_samples += frame.num_frames
-        position = self.source.position_samples()
+        # A source tells the default destination's track.
+        position = self.source.position_samples() if self._destination is None else None
         if position is None:
             position = self._counted_samples
         found = None

@@ -20,6 +20,7 @@ import numpy as np
 from pipecat.frames.frames import (
     AggregatedTextFrame,
     BotStartedSpeakingFrame,
+    ErrorFrame,
     Frame,
     InputTransportMessageFrame,
     LLMContextFrame,
@@ -221,6 +222,8 @@ class ScriptedTTS(TTSService):
         )
         self._script, self._shape, self._first_audio_secs = script, shape, first_audio_secs
         self._speed = 0.9 if shape in _SLOW else 8.0
+        self.fail_at_word: int | None = None
+        """Dies before this word."""
         self._next_word = 0
         self._said_secs = 0.0
         self._requests: asyncio.Queue[tuple[str | None, str | None]] | None = None
@@ -248,11 +251,19 @@ class ScriptedTTS(TTSService):
             return
         pcm, times = self._synthesize(len(text.split()))
         await asyncio.sleep(self._first_audio_secs)
+        if self.fail_at_word is not None and self._next_word > self.fail_at_word:
+            said = len(times) - (self._next_word - self.fail_at_word)
+            pcm, times = (
+                pcm[: round(times[said][1] * RATE_HZ)] if said > 0 else pcm[:0],
+                times[: max(0, said)],
+            )
         if self._shape in _WORD_TIMES:
             await self.add_word_timestamps([(word, self._said_secs + at) for word, at in times], context_id)
         self._said_secs += len(pcm) / RATE_HZ
         async for frame in self._paced(pcm, context_id):
             yield frame
+        if self.fail_at_word is not None and self._next_word > self.fail_at_word:
+            yield ErrorFrame("the scripted voice has failed")
 
     async def flush_audio(self, context_id: str | None = None) -> None:
         if self._requests is not None:

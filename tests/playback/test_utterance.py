@@ -264,3 +264,29 @@ def test_a_confirmation_after_text_that_is_only_shown_is_a_text_of_its_own() -> 
     target.show("CODE", has_spacing=True)
     target.confirm(None, "two", has_spacing=True)
     assert [segment.text for segment in target.segments] == ["one", "CODE", "two"]
+
+
+def test_a_synthesizer_that_fails_leaves_what_it_did_not_say_unsaid() -> None:
+    target, pace = utterance(), known_pace()
+    target.announce(1, "abcd abcd abcd")
+    speak(target, 700)
+    target.break_off()
+    target.confirm(1, "abcd abcd abcd")
+    target.close(pace)
+    assert not target.whole
+    assert [piece.end_samples for piece in target.pieces(pace)] == pytest.approx([530, 1060, 1590], abs=1)
+    assert pace.secs_per_weight == pytest.approx(0.1)
+    assert {piece.placement for piece in target.pieces(SpeakingPace())} == {Placement.UNPLACED}
+
+
+def test_what_pipecat_puts_out_for_the_rest_of_a_failed_text_is_not_taken_for_a_word() -> None:
+    target = utterance()
+    target.announce(1, "one two three")
+    target.mark_word(1, "one", 0.0)
+    speak(target, 300)
+    target.break_off()
+    target.mark_word(1, "two three", 0.0)
+    target.close(known_pace())
+    placements = [piece.placement for piece in target.pieces(known_pace())]
+    assert placements == [Placement.WORD_TIME, Placement.UNPLACED, Placement.UNPLACED]
+    assert joined(target.pieces(known_pace())) == "one two three"

@@ -1,10 +1,11 @@
 """Field cases of barge-in and context, each with what stock Pipecat does, so that a fix there is noticed."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
-from pipecat.frames.frames import Frame, LLMFullResponseStartFrame, TextFrame
+from pipecat.frames.frames import Frame, LLMFullResponseStartFrame, OutputAudioRawFrame, TextFrame
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 
 from pipecat_voicectx.orchestrator.directives import SetResponseSpeed
@@ -150,6 +151,41 @@ def test_a_change_of_speed_carries_the_learned_pace_over() -> None:
     before, after = virtual_time.run(run_scene(Shape.SENTENCE, play))
     assert before is not None
     assert after == pytest.approx(before / 2)
+
+
+@pytest.mark.parametrize("shape", [Shape.WORD, Shape.SENTENCE])
+def test_a_synthesizer_that_dies_in_the_middle_was_heard_up_to_there(shape: Shape) -> None:
+    async def play(scene: Scene) -> Outcome:
+        scene.tts.fail_at_word = 18
+        await scene.answer()
+        await asyncio.sleep(9.0)
+        return scene.outcome(time.monotonic())
+
+    outcome = virtual_time.run(run_scene(shape, play, script=FOUR, config=CONFIG))
+    assert outcome.heard == 18
+    assert -3 <= outcome.error <= 0
+    assert "books" not in outcome.text
+
+
+def test_audio_for_another_destination_does_not_count() -> None:
+    async def play(scene: Scene) -> Outcome:
+        async def music() -> None:
+            while True:
+                frame = OutputAudioRawFrame(audio=bytes(1920), sample_rate=24_000, num_channels=1)
+                frame.transport_destination = "music"
+                await scene.output.push_frame(frame)
+                await asyncio.sleep(0.04)
+
+        playing = asyncio.create_task(music())
+        await scene.answer()
+        await asyncio.sleep(4.0)
+        playing.cancel()
+        onset = await scene.interrupt()
+        await asyncio.sleep(1.0)
+        return scene.outcome(onset)
+
+    outcome = virtual_time.run(run_scene(Shape.WORD, play, config=CONFIG))
+    assert abs(outcome.error) <= 1
 
 
 def test_a_client_that_is_slow_to_connect_costs_only_its_estimate() -> None:
