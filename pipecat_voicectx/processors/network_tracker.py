@@ -45,6 +45,8 @@ __all__ = ["NetworkTracker"]
 SAMPLE_PERIOD_SECS = 0.05
 # While impaired, the state is repeated this often even if nothing but the time moved. Chosen.
 REPEAT_SECS = 0.25
+# Where nobody better counts, the samples are looked at.
+_HINTS_HELP = (None, NetworkSource.AUDIO_PATTERN, NetworkSource.DAILY_STATS)
 # What a cut stands for: it tells that audio is missing, not how much. Enough to ask for silence that was received.
 CUT_SECS = 0.06
 # Honest zeros for this long are a muted microphone, not a pause of a noise gate. Chosen; untested.
@@ -165,7 +167,7 @@ class NetworkTracker(FrameProcessor):
             self._gap(NetworkSource.AUDIO_PTS, gap)
         elif self._pts.active:
             self._estimator.add_alive(NetworkSource.AUDIO_PTS, now_secs=now_secs)
-        if self._estimator.counting_source(now_secs) in (None, NetworkSource.AUDIO_PATTERN):
+        if self._estimator.counting_source(now_secs) in _HINTS_HELP:
             self._evaluate_pattern(frame, now_secs)
         last = self._pushed
         return (

@@ -112,14 +112,15 @@ class NetworkConfig:
 
 
 # Who is believed about the same audio. Receivers that count what they concealed know best; holes in the sequence
-# numbers and in the sender's clock are exact; lost packets lack the length; patterns in the samples are a hint.
+# numbers and in the sender's clock are exact; lost packets lack the length; patterns in the samples are a hint;
+# Daily's ratios over two seconds come too late for the turn that they belong to.
 PRECEDENCE = (
-    NetworkSource.DAILY_STATS,
     NetworkSource.RECEIVER_STATS,
     NetworkSource.JITTER_BUFFER,
     NetworkSource.AUDIO_PTS,
     NetworkSource.RTP_STATS,
     NetworkSource.AUDIO_PATTERN,
+    NetworkSource.DAILY_STATS,
 )
 
 
