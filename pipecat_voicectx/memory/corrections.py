@@ -61,9 +61,15 @@ _NEW_VALUE = re.compile(
 _MAKE_IT = re.compile(
     r"^(?:(?:can|could) (?:we|you) )?make (?:it|that)\b|^let us (?:say|make it)\b|^use\b", re.IGNORECASE
 )
-_CHANGED = r"(?:moved|changed|pushed|rescheduled|shifted|put|postponed|delayed)"
+_CHANGED = (
+    r"(?:moved|changed|pushed|rescheduled|shifted|put|postponed|delayed|raised|increased|reduced|lowered|cut|extended|"
+    r"brought forward|set|reset)"
+)
 _MOVED = re.compile(
-    rf"^(?:(?:they|we|i)(?: have)? {_CHANGED} (?P<a>it|that|the .+?|my .+?|our .+?)(?: back)? to"
+    r"^(?:(?:(?:they|we|i|he|she)(?: have| has)? (?:just )?" + _CHANGED + r"|"
+    r"let us (?:move|change|push|reschedule|shift|postpone)) (?P<a>it|that|the .+?|my .+?|our .+?)(?: back)? to"
+    r"|(?:we|i)(?: have)? (?:just )?(?:traded|swapped|exchanged|replaced) "
+    r"(?P<c>it|the .+?|my .+?|our .+?) (?:in )?(?:for|with|by)"
     rf"|(?P<b>it|the .+?|my .+?|our .+?) (?:has been|was|got|is|has) {_CHANGED}(?: back)? to)\s+(?P<v>.+)$",
     re.IGNORECASE,
 )
@@ -157,7 +163,7 @@ def new_value(clause: str, *, unmarked: bool) -> str | None:
 def moved_to(clause: str) -> tuple[str, str] | None:
     """What was moved ("it", "the wedding") and to what: "they changed it to wednesday"."""
     match = _MOVED.match(clause)
-    return (match["a"] or match["b"], match["v"]) if match else None
+    return (match["a"] or match["b"] or match["c"], match["v"]) if match else None
 
 
 def left_out(clause: str) -> str | None:

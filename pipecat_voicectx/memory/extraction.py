@@ -116,7 +116,7 @@ _LEAD_IN = re.compile(
     r"plus|anyway|listen|look|right|honestly|basically|to be honest|by the way|guess what|you know|the thing is|"
     r"because|since|please|in fact|as i said|i told you|i should (?:say|mention)|"
     r"i (?:think|guess|believe) (?=i |my |we |our )|to be fair|just so you know|fyi|apparently|thinking about it|"
-    r"for the record|you should know|these days|"
+    r"for the record|you should know|these days|better|"
     r"(?:at|from) (?:the moment|next (?:week|month|year)|now on)|everybody knows|of course)\b[\s,]*)+",
     re.IGNORECASE,
 )

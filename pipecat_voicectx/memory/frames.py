@@ -41,7 +41,7 @@ EVENT_VERBS = _set(
 ) - _set("get find call forget change start meet")
 """Verbs that state something worth keeping when it happened."""
 ONE_VALUE_VERBS = _set("leave arrive return land state") | {
-    "live in", "work as", "work at", "come from", "grow up in", "go to", "get back", "be home", "plan call",
+    "stay", "be staying", "live in", "work as", "work at", "come from", "grow up in", "go to", "get back", "be home",
 }  # fmt: skip
 """Attributes that hold one value at a time."""
 OWNING = _set("have own buy get adopt")

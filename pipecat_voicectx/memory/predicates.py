@@ -26,7 +26,7 @@ from pipecat_voicectx.memory.frames import (
     sentence,
 )
 from pipecat_voicectx.memory.predicates_being import being, names
-from pipecat_voicectx.memory.spoken_english import PERSON_RELATIONS, lemma
+from pipecat_voicectx.memory.spoken_english import PERSON_RELATIONS, lemma, value_class
 from pipecat_voicectx.memory.subjects import Referents, Subject, person_name, trimmed
 
 __all__ = ["state_changes"]
@@ -45,7 +45,7 @@ _NOT_DENIED = _set(
 )
 _INTRANSITIVE = _set("drive smoke swim run cook hike cycle dance sing drink paint retire")
 # Verbs of which "now" means that the new object took the place of the old.
-_CHANGING = _set("drive use study rent wear take read support play")
+_CHANGING = _set("drive use study rent wear take read support play work train live")
 _KEPT_WHEN_HAD = re.compile(r"\b(?:surgery|operation|accident|baby|attack|stroke|puppy|kitten|dog|cat|job)\b")
 _CALLED_OFF = re.compile(
     r"^(?:is|are|was|got|has been|have been) (?:cancelled|canceled|called off|off$)", re.IGNORECASE
@@ -125,6 +125,20 @@ def _over(clause: Clause) -> Iterator[Change]:
                 statement=sentence(clause.subject, "", died),
                 cardinality=Cardinality.ONE,
             )
+    elif clause.match(
+        r"(?:have |has )?(?:just )?(?:finished|graduated(?: from)?|left|dropped out of) "
+        r"(?:school|university|college|uni|my studies|my degree)\b.*"
+    ):
+        yield _ending(clause, "student", "be")
+        yield _ending(clause, "", "study")
+    elif clause.subject != USER and (
+        match := clause.match(
+            r"(?P<v>(?:has |is )?(?:come|came|back|got|went) (?:back )?home\b.*|(?:was|got|has been) discharged.*|"
+            r"(?:is|got) out of (?:the )?hospital.*)"
+        )
+    ):
+        state = trimmed(match["v"])
+        yield clause.verb("state", state, shown=state, cardinality=Cardinality.ONE)
     elif clause.match(r"(?:has |have )?(?:just )?moved (?:out|away)\b.*"):
         yield _ending(clause, "", "live", "live in", "stay")
     elif (
@@ -224,7 +238,13 @@ def _living(clause: Clause) -> Iterator[Change]:
         r"(?:have |has )?(?:just |recently )?moved\s+(?:back |over |house |home )?to\s+(?P<v>.+?)"
         r"(?:\s+(?:last|this|in|for|to be|with|because|a few|two|three)\b.*)?"
     ):
-        yield clause.verb("live in", match["v"])
+        yield _ending(clause, "", "address")
+        if re.search(
+            r"\b(?:road|street|lane|avenue|drive|close|square|way|court|place)$", match["v"], re.IGNORECASE
+        ):
+            yield clause.noun("address", trimmed(match["v"]))
+        else:
+            yield clause.verb("live in", match["v"])
     elif match := clause.match(
         r"(?:works?|(?:have|has) (?:been working|worked))\s+as\s+(?:an?\s+)?(?P<v>.+?)"
         r"(?:\s+(?:for (?:\w+ )?(?:years|months|ages)|since)\b.*)?(?:\s+(?:at|for|in)\s+(?P<at>.+))?"
@@ -356,7 +376,9 @@ def _doing(clause: Clause) -> Iterator[Change]:
             value = without[1]
             yield clause.verb(verb, without[2], polarity=Polarity.NEGATED)
         instead = re.search(r"\bnow$", match["v"], re.IGNORECASE) and verb in _CHANGING
-        for each in re.split(r"\s+and\s+(?:a (?:little|bit of)\s+)?(?=\w+$)", value):
+        dated = value_class(value)
+        whole = dated is not None and dated[0] == "date"  # "on mondays and tuesdays" is one value
+        for each in [value] if whole else re.split(r"\s+and\s+(?:a (?:little|bit of)\s+)?(?=\w+$)", value):
             to = verb == "go" and each.startswith("to ")
             yield clause.verb(
                 "go to" if to else verb,

@@ -15,6 +15,7 @@ What ends what:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -69,6 +70,8 @@ class Keep:
 
 Operation = Add | Update | Delete | Keep
 
+# Attributes whose whole value may be a time.
+_TIMED = frozenset({"wants to be called"})
 # Attributes that are one question with several verbs.
 _FAMILIES = (CONSUMING, OWNING, frozenset({"go to", "study at"}))
 
@@ -305,7 +308,7 @@ def _displaced(fact: Fact, said: Assertion) -> bool:
         return _related(fact.attribute, said.attribute) and _overlap(fact.value, said.value)
     if fact.attribute != said.attribute:
         return False
-    return said.cardinality is Cardinality.ONE or _moved(fact.value, said.value)
+    return said.cardinality is Cardinality.ONE or _moved(fact.value, said.value, said.attribute)
 
 
 def _overlap(one: str, other: str) -> bool:
@@ -314,13 +317,20 @@ def _overlap(one: str, other: str) -> bool:
     return first <= second or second <= first
 
 
-def _moved(one: str, other: str) -> bool:
-    """Whether two values differ in nothing but their number or date."""
-    first, second = value_class(one), value_class(other)
+def _moved(one: str, other: str, attribute: str) -> bool:
+    """Whether two values differ in nothing but their number or date; "a cot" counts one."""
+    first, second = value_class(_counted(one)), value_class(_counted(other))
     if first is None or second is None or first[0] != second[0]:
         return False
     rest = [
-        content_words(value[: kind[1][0]] + " " + value[kind[1][1] :])
-        for value, kind in ((one, first), (other, second))
+        frozenset(
+            word.removesuffix("s") for word in content_words(f"{value[: kind[1][0]]} {value[kind[1][1] :]}")
+        )
+        for value, kind in ((_counted(one), first), (_counted(other), second))
     ]
-    return bool(rest[0]) and rest[0] == rest[1] and content_words(one) != content_words(other)
+    said = bool(rest[0]) or attribute in _TIMED
+    return said and rest[0] == rest[1] and content_words(one) != content_words(other)
+
+
+def _counted(value: str) -> str:
+    return re.sub(r"^an?\s+", "one ", value, flags=re.IGNORECASE)

@@ -32,7 +32,8 @@ stepmother stepsister stepdaughter bride landlady"""
 _MALE = """husband boyfriend father dad papa brother son nephew uncle grandfather grandpa grandad granddad stepfather
 stepbrother stepson groom landlord"""
 _EITHER = """partner fiance fiancee spouse ex cousin friend boss manager colleague coworker neighbour neighbor roommate
-flatmate housemate child kid baby toddler doctor dentist therapist lawyer accountant teacher assistant"""
+flatmate housemate child kid baby toddler doctor dentist therapist lawyer accountant teacher assistant
+parents children twins siblings"""
 _PET_WORDS = (
     "dog cat puppy kitten parrot rabbit hamster horse pony bird fish goldfish turtle tortoise snake budgie"
 )
@@ -75,7 +76,7 @@ _CONTRACTIONS = (
     ),
     (r"\b(he|she|it|that|there|here|who|what|where|how)['’]s\b", r"\1 is"),
     (
-        r"\b(\w+)['’]s\b(?=\s+(?:called|named|allergic|not|a|an|the|in|pregnant|ill|sick|retired|married|"
+        r"\b(\w+)['’]s\b(?=\s+(?:called|named|allergic|not|a|an|the|in|at|on|pregnant|ill|sick|retired|married|"
         r"diabetic|vegan|vegetarian|from|\w{2,}ing)\b)",
         r"\1 is",
     ),
@@ -130,7 +131,7 @@ _IRREGULAR = {
 
 _NUMBER_TEXT = """oh zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
 sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million half
-dozen double triple"""
+dozen double triple noon midnight"""
 _NUMBERS = _set(_NUMBER_TEXT)
 _ORDINALS = """first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth
 fifteenth sixteenth seventeenth eighteenth nineteenth twentieth thirtieth"""

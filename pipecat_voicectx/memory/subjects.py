@@ -48,8 +48,25 @@ _THE = re.compile(
     re.IGNORECASE,
 )
 _POSSESSOR = re.compile(r"^(?P<who>[\w ]+?)['’]?s['’]?\s+(?P<what>[\w ]+)$")
+_PLURALS = frozenset({"parents", "children", "twins", "siblings"})
 _VERB_FORMS = frozenset(
-    {"be", "have", "do", "go", "live", "work", "turn", "die", "pass", "can", "will", "become", "say"}
+    {
+        "be",
+        "have",
+        "do",
+        "go",
+        "live",
+        "work",
+        "turn",
+        "die",
+        "pass",
+        "can",
+        "will",
+        "become",
+        "say",
+        "come",
+        "get",
+    }
 )
 _BEFORE_VERB = frozenset({"never", "used", "also", "just", "really", "no", "actually", "still", "now"})
 
@@ -100,6 +117,8 @@ class Referents:
     he: str | None = None
     it: str | None = None
     """The thing spoken of last, as a noun."""
+    they: str | None = None
+    """The people or animals spoken of last in the plural."""
 
     def bearer(self, name: str) -> str | None:
         """The subject that bears `name`, the latest one said."""
@@ -119,7 +138,11 @@ class Referents:
         names = self.names
         if name and (name.casefold(), subject) not in names:
             names = (*names[-(_MAX_NAMES - 1) :], (name.casefold(), subject))
-        person = kind in PERSON_RELATIONS | PETS or subject in GIVEN_NAMES
+        kin = PERSON_RELATIONS | PETS
+        person = kind in kin or kind.removesuffix("s") in kin or subject in GIVEN_NAMES
+        plural = person and (kind in _PLURALS or (kind not in kin and kind.endswith("s")))
+        if plural:
+            return replace(self, names=names, they=subject)
         return replace(
             self,
             names=names,
@@ -153,6 +176,8 @@ def parse_subject(
     if match := re.match(r"^(she|he)\s+(.+)$", clause, re.IGNORECASE):
         key = referents.she if match[1].casefold() == "she" else referents.he
         return (Subject(key=key), match[2]) if key else None
+    if match := re.match(r"^they\s+(.+)$", clause, re.IGNORECASE):
+        return (Subject(key=referents.they), match[1]) if referents.they else None
     if match := re.match(r"^it\s+(.+)$", clause, re.IGNORECASE):
         if referents.it is None:
             return None
