@@ -50,6 +50,8 @@ __all__ = ["MemoryStatus", "PageMemory", "PageStoreConfig", "PageWrite"]
 # recall@5 by at most half a point, so it serves what that data does not have: a request that leans on its topic.
 _THREAD_HITS = 3
 _THREAD_BONUS = 0.1
+# Chosen: what the database adds for an owner with more pages than are loaded.
+_BEYOND_HITS = 10
 # Chosen: a partial transcript with this share of the final words points the same way.
 _MIN_PARTIAL_SHARE = 0.6
 
@@ -143,6 +145,7 @@ class PageMemory:
         self._closed = False
         self._last_session: LastSession | None = None
         self._failed_writes = 0
+        self._has_more = False
         self._book = ThreadBook(config=ThreadConfig.for_embedder(embedder.name))
         self._stale_threads: dict[str, VoiceThread] = {}
         self._refreshing = False
@@ -285,6 +288,7 @@ class PageMemory:
         )
         try:
             stored = store.load(self._owner, limit=config.load_limit)
+            self._has_more = len(stored) == config.load_limit
             index = PageIndex(dimension=self._embedder.dimension, max_pages=max(10, 2 * config.load_limit))
             for item in stored:
                 index.upsert(item.page.id, session=item.page.session_id, turns=_turns(item.page))
@@ -417,10 +421,34 @@ class PageMemory:
                 self._wanted_query = None
                 if self._query is None or self._query.text != text:
                     self._query = await loop.run_in_executor(self._worker(), self._embed_query, text)
+                    await self._search_beyond(self._query)
         except VoiceContextError as error:
             self._note_embedder_failure(error)
         finally:
             self._embedding = False
+
+    async def _search_beyond(self, query: _PartialQuery) -> None:
+        """For an owner with more pages than are loaded: takes the database's nearest ones into the index.
+
+        They come as soon as the database answers, for this turn or the next; nobody waits for them.
+        """
+        store = self._store
+        if store is None or not self._has_more:
+            return
+        search = store.submit(lambda pages: pages.search(self._owner, query.vector, limit=_BEYOND_HITS))
+        try:
+            hits = await asyncio.get_running_loop().run_in_executor(None, search.result)
+        except VoiceContextError:
+            return
+        for stored, _score in hits:
+            if stored.page.id not in self._pages:
+                self._pages[stored.page.id] = stored.page
+                # Its neighbours are not here: a session of its own keeps foreign turns out of its window.
+                self._index.upsert(
+                    stored.page.id, session=f"beyond {stored.page.id}", turns=_turns(stored.page)
+                )
+                self._index.set_vectors(stored.page.id, stored.vectors)
+        query.cosines = self._index.cosines(query.vector)
 
     def _embed_query(self, text: str) -> _PartialQuery:
         vector = self._embedder.embed([strip_for_embedding(text)])[0]

@@ -125,7 +125,7 @@ class QdrantPages:
         pages.sort(key=lambda s: (s.page.started_wall_secs, s.page.session_id, s.page.index))
         return pages[-limit:]
 
-    def search(self, owner: Owner, vector: FloatArray, *, limit: int) -> list[tuple[VoicePage, float]]:
+    def search(self, owner: Owner, vector: FloatArray, *, limit: int) -> list[tuple[StoredPage, float]]:
         """The owner's pages nearest to a vector, best first. For users too large to preload."""
         response = self._call(
             "query_points",
@@ -134,7 +134,7 @@ class QdrantPages:
             ),
         )
         hits = ((self._stored(owner, point.payload), float(point.score)) for point in response.points)
-        return [(stored.page, score) for stored, score in hits if stored is not None]
+        return [(stored, score) for stored, score in hits if stored is not None]
 
     def count(self, owner: Owner) -> int:
         """How many pages the owner has."""

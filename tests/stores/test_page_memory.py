@@ -245,3 +245,25 @@ def test_erasing_an_owner_erases_its_threads(tmp_path: Path) -> None:
         await mine.close()
 
     run(main())
+
+
+def test_pages_beyond_the_loaded_ones_are_found_by_the_database(tmp_path: Path) -> None:
+    async def main() -> None:
+        first = memory(tmp_path / "m")
+        await first.open()
+        for n, text in enumerate(["my walrus sings", "tea", "bread", "rain"]):
+            write = first.add(page(n, text, "yes"))
+            await write.journaled()
+            await write.settled()
+        await first.close()
+        config = PageStoreConfig(path=tmp_path / "m", load_limit=2)
+        mine = PageMemory(owner=ANN, session_id="s2", embedder=LexicalEmbedder(), store=config)
+        await mine.open()
+        assert page(0).id not in mine.pages
+        embed = mine.prepare_query("the walrus")
+        assert embed is not None
+        await embed()
+        assert mine.rank("the walrus")[0].key == page(0).id
+        await mine.close()
+
+    run(main())
