@@ -7,10 +7,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -q
+# Two workers, whole files each: a file's tests may share a store or a port.
+PARALLEL := -n 2 --dist loadfile
 # Extra words for pytest or for a command, e.g. `make unit ARGS="-k ledger"`.
 ARGS ?=
 
-.PHONY: help setup demo test check lint format types unit pipeline packaging peers browser pythons soak soak-short fuzz fuzz-short bench bot clean
+.PHONY: help setup demo test check examples lint format types unit pipeline packaging peers browser pythons soak soak-short fuzz fuzz-short bench bot clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -24,7 +26,7 @@ $(STAMP): pyproject.toml tools/setup.sh
 demo: $(STAMP) ## one recorded call, told twice: stock Pipecat, then with our processors
 	@$(BIN)/voicectx demo $(ARGS)
 
-test: check peers browser pythons soak-short fuzz-short ## everything that runs on one machine
+test: check examples peers browser pythons soak-short fuzz-short ## everything that runs on one machine
 	@echo "== all tests passed"
 
 check: lint types unit pipeline packaging ## lint, types, unit, pipeline and packaging; under 3 minutes
@@ -43,16 +45,20 @@ types: $(STAMP)
 CORE_TESTS := tests/signals tests/states tests/playback tests/orchestrator tests/projection tests/memory tests/properties
 unit: $(STAMP)
 	@echo "== unit: pure cores, no event loop"
-	@$(PYTEST) $(CORE_TESTS) $(ARGS)
+	@$(PYTEST) $(PARALLEL) $(CORE_TESTS) $(ARGS)
 
 pipeline: $(STAMP)
 	@echo "== pipeline: processors, sources and stores on virtual time"
-	@$(PYTEST) tests --ignore tests/peers --ignore tests/browser --ignore tests/packaging --ignore tests/soak \
-	  --ignore tests/fuzz $(foreach dir,$(CORE_TESTS),--ignore $(dir)) $(ARGS)
+	@$(PYTEST) $(PARALLEL) tests --ignore tests/peers --ignore tests/browser --ignore tests/packaging --ignore tests/soak \
+	  --ignore tests/fuzz --ignore tests/examples $(foreach dir,$(CORE_TESTS),--ignore $(dir)) $(ARGS)
 
 packaging: $(STAMP)
 	@echo "== packaging: layout, exports, wheel, README"
 	@$(PYTEST) tests/packaging $(ARGS)
+
+examples: $(STAMP) ## every example, as a user runs it
+	@echo "== examples"
+	@$(PYTEST) tests/examples $(ARGS)
 
 peers: $(STAMP) ## real WebRTC peers over loopback
 	@echo "== peers: real aiortc connections, real time"

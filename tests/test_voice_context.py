@@ -11,13 +11,14 @@ from pipecat.processors.aggregators.llm_response_universal import LLMUserAggrega
 from pipecat.turns.user_stop import SpeechTimeoutUserTurnStopStrategy
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
 
+from pipecat_voicectx.demo.espeak_tts import EspeakTTSService
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.orchestrator.turn_hold import TurnHoldConfig
 from pipecat_voicectx.processors.turn_hold import TurnHoldStopStrategy
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
 from pipecat_voicectx.testing.openai_server import ChatRequest, Reply
+from pipecat_voicectx.testing.scripted_session import PassThrough, Session, Transport, play
 from pipecat_voicectx.voice_context import Part, VoiceContext, VoiceContextConfig
-from tests.host.session import PassThrough, Session, Transport, play
 
 
 def make(**options: Any) -> VoiceContext:
@@ -139,7 +140,7 @@ def test_events_of_every_working_part_reach_the_application() -> None:
         await session.say("seven eight nine ten eleven twelve")
         await session.answered()
 
-    play(script, Talks(), ours=True)
+    play(script, Talks(), ours=True, tts=EspeakTTSService)
     for name in ("on_speaking_rate", "on_network_state", "on_heard", "on_projected", "on_recall"):
         assert seen.get(name), name
     heard = [turn.heard_text for turn in seen["on_heard"]]  # type: ignore[attr-defined]

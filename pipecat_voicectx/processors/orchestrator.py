@@ -101,7 +101,7 @@ class Orchestrator(FrameProcessor):
     ) -> None:
         """Args:
         context: The conversation. None: taken from the first inference.
-        llm: The serving LLM, with which the functions are registered.
+        llm: The serving LLM, which runs the functions.
         tts: The voice, whose speed control is looked up.
         speed: A speed control of your own, instead of the one of `tts`.
         config: Mode, deadlines and thresholds.
@@ -134,7 +134,7 @@ class Orchestrator(FrameProcessor):
         for event in ("on_directive", "on_directive_rejected"):
             self._register_event_handler(event)
         self._tap = LLMTap(llm, on_response=self._on_response)
-        self._register_functions(llm)
+        self._warn_of_taken_names(llm)
 
     @property
     def snapshot(self) -> VoiceSnapshot:
@@ -286,16 +286,12 @@ class Orchestrator(FrameProcessor):
 
     # Functions
 
-    def _register_functions(self, llm: Any) -> None:
-        register = getattr(llm, "register_function", None)
-        if register is None:
-            return
+    def _warn_of_taken_names(self, llm: Any) -> None:
+        # Ours are not registered here: Pipecat registers the handlers of the schemas that the context advertises.
         has_function = getattr(llm, "has_function", lambda _name: False)
         for spec in self._functions:
             if has_function(spec.name):
                 logger.warning("{}: the application has a function {} of its own", self, spec.name)
-            else:
-                register(spec.name, self._on_call)
 
     def _on_response(self) -> None:
         self._answered.clear()

@@ -15,8 +15,9 @@ from pipecat.services.llm_service import FunctionCallParams
 from pipecat.turns.user_mute import MuteUntilFirstBotCompleteUserMuteStrategy
 from pipecat.utils.context.llm_context_summarization import LLMAutoContextSummarizationConfig
 
+from pipecat_voicectx.demo.espeak_tts import EspeakTTSService
 from pipecat_voicectx.testing.openai_server import ChatRequest, Reply, ToolCall
-from tests.host.session import Outcome, Script, Session, default_user_params, play
+from pipecat_voicectx.testing.scripted_session import Outcome, Script, Session, default_user_params, play
 
 WEATHER = FunctionSchema(
     name="get_weather",
@@ -45,7 +46,7 @@ class CallsWeather:
 
 
 def both(script: Script, policy: Any, **options: Any) -> tuple[Outcome, Outcome]:
-    return play(script, policy, ours=False, **options), play(script, policy, ours=True, **options)
+    return tuple(play(script, policy, ours=ours, tts=EspeakTTSService, **options) for ours in (False, True))  # type: ignore[return-value]
 
 
 def assert_same_events(ours: Outcome, bare: Outcome) -> None:
@@ -153,7 +154,7 @@ def test_messages_the_application_appends_reach_the_model_and_stay() -> None:
             await session.say(f"question number {number}")
             await session.answered()
 
-    ours = play(script, Echo(), ours=True)
+    ours = play(script, Echo(), ours=True, tts=EspeakTTSService)
     assert any(message.get("content") == "The caller is a gold member." for message in ours.session.sent())
     assert ours.log.errors == []
 

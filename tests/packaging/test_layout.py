@@ -27,7 +27,7 @@ RANKS = {
     "processors": 5,
     "voice_context": 6,
     "observers": 7,
-    "testing": 7,
+    "testing": 7,  # stands on everything a bot uses
     "demo": 8,
     "bench": 9,
     "commands": 10,

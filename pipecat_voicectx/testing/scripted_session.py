@@ -1,8 +1,14 @@
 """One scripted session of a stock-style bot, bare or with `VoiceContext` in it, on virtual time.
 
-Everything but the hosted model is real: the aggregators, the turn controller, `OpenAILLMService` over a socket, the
-eSpeak voice, an output transport that paces its writes. What the host's application can observe is written down, so
-that two runs can be compared.
+    async def script(session: Session) -> None:
+        await session.say("hello there")
+        await session.answered()
+
+    outcome = play(script, MyPolicy(), ours=True, tts=EspeakTTSService)
+
+Everything but the hosted model and the microphone is real: the aggregators, the turn controller, `OpenAILLMService`
+over a socket, the voice, an output transport that paces its writes. What the host's application can observe is written
+down, so that two runs can be compared.
 """
 
 from __future__ import annotations
@@ -41,12 +47,13 @@ from pipecat.turns.user_stop import SpeechTimeoutUserTurnStopStrategy
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
 from pipecat.workers.runner import WorkerRunner
 
-from pipecat_voicectx.demo.espeak_tts import EspeakTTSService
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
 from pipecat_voicectx.testing.openai_server import ChatPolicy, OpenAIServer
 from pipecat_voicectx.testing.playback_harness import TrackOutput
 from pipecat_voicectx.testing.virtual_time import run
 from pipecat_voicectx.voice_context import VoiceContext, VoiceContextConfig
+
+__all__ = ["Log", "Outcome", "PassThrough", "Script", "Session", "Transport", "default_user_params", "play"]
 
 # Three packets at a time: a third of the frames, and still below what counts as a stall.
 _FRAME_SECS = 0.06
@@ -129,9 +136,16 @@ class Session:
         await self.listen(secs)
         await self.worker.queue_frame(VADUserStoppedSpeakingFrame(stop_secs=0.2))
         await self.listen(0.2)
-        await self.worker.queue_frame(
-            TranscriptionFrame(text=text, user_id="u", timestamp="", finalized=True)
-        )
+        await self.transcript(text)
+
+    async def transcript(self, text: str) -> None:
+        """The speech-to-text service reports final words."""
+        frame = TranscriptionFrame(text=text, user_id="u", timestamp="", finalized=True)
+        await self.worker.queue_frame(frame)
+
+    async def pause(self, secs: float) -> None:
+        """Time passes and nothing arrives."""
+        await asyncio.sleep(secs)
 
     async def listen(self, secs: float) -> None:
         """Received audio passes for so long."""
@@ -184,6 +198,7 @@ def play(
     policy: ChatPolicy,
     *,
     ours: bool,
+    tts: Callable[[], FrameProcessor],
     config: VoiceContextConfig | None = None,
     user_params: Callable[[], LLMUserAggregatorParams] | None = None,
     assistant_params: LLMAssistantAggregatorParams | None = None,
@@ -191,13 +206,16 @@ def play(
     functions: Mapping[str, Any] | None = None,
 ) -> Outcome:
     """Runs one session from start to its EndFrame."""
-    return run(_play(script, policy, ours, config, user_params, assistant_params, tools, functions or {}))
+    return run(
+        _play(script, policy, ours, tts, config, user_params, assistant_params, tools, functions or {})
+    )
 
 
 async def _play(
     script: Script,
     policy: ChatPolicy,
     ours: bool,
+    make_tts: Callable[[], FrameProcessor],
     config: VoiceContextConfig | None,
     user_params: Callable[[], LLMUserAggregatorParams] | None,
     assistant_params: LLMAssistantAggregatorParams | None,
@@ -209,7 +227,7 @@ async def _play(
     context = LLMContext(tools=tools) if tools is not None else LLMContext()
     params = user_params() if user_params else default_user_params()
     async with OpenAIServer(policy) as server:
-        stt, tts = PassThrough(), EspeakTTSService()
+        stt, tts = PassThrough(), make_tts()
         llm = OpenAILLMService(
             api_key="none",
             base_url=server.base_url,
@@ -249,17 +267,17 @@ async def _play(
         started = asyncio.Event()
         _observe(session, pair, started)
 
-        async def drive() -> None:
-            await started.wait()
-            log.start_secs = time.monotonic()
-            try:
-                await script(session)
-            finally:
-                await worker.queue_frame(EndFrame())
-
         runner = WorkerRunner(handle_sigint=False)
         await runner.add_workers(worker)
-        await asyncio.gather(runner.run(), drive())
+        running = asyncio.ensure_future(runner.run())
+        try:
+            await started.wait()
+            log.start_secs = time.monotonic()
+            await script(session)
+        finally:
+            # The pipeline ends in order even when the script failed, and the failure is what the caller sees.
+            await worker.queue_frame(EndFrame())
+            await running
         return Outcome(log, list(server.requests), list(context.messages), session)
 
 
@@ -275,26 +293,27 @@ def default_user_params() -> LLMUserAggregatorParams:
 def _observe(session: Session, pair: LLMContextAggregatorPair, started: asyncio.Event) -> None:
     log = session.log
 
-    @session.worker.event_handler("on_pipeline_started")
-    async def on_started(_worker: Any, frame: StartFrame) -> None:
+    async def on_started(_worker: object, _frame: StartFrame) -> None:
         started.set()
 
-    @pair.user().event_handler("on_user_turn_started")
-    async def on_turn_started(_aggregator: Any, _strategy: Any) -> None:
+    async def on_turn_started(_aggregator: object, _strategy: object) -> None:
         log.note("user_turn_started")
 
-    @pair.user().event_handler("on_user_turn_stopped")
-    async def on_turn_stopped(_aggregator: Any, _strategy: Any, message: Any) -> None:
+    async def on_turn_stopped(_aggregator: object, _strategy: object, message: Any) -> None:
         log.note(f"user_turn_stopped: {message.content}")
 
-    @pair.assistant().event_handler("on_assistant_turn_stopped")
-    async def on_assistant(_aggregator: Any, message: Any) -> None:
+    async def on_assistant(_aggregator: object, message: Any) -> None:
         log.note(f"assistant: {message.content}")
 
-    @session.output.event_handler("on_before_push_frame")
-    async def on_output(_output: Any, frame: Frame) -> None:
+    async def on_output(_output: object, frame: Frame) -> None:
         if isinstance(frame, BotStartedSpeakingFrame):
             session.bot_silent.clear()
             session.bot_speaking.set()
         elif isinstance(frame, BotStoppedSpeakingFrame):
             session.bot_silent.set()
+
+    session.worker.add_event_handler("on_pipeline_started", on_started)
+    pair.user().add_event_handler("on_user_turn_started", on_turn_started)
+    pair.user().add_event_handler("on_user_turn_stopped", on_turn_stopped)
+    pair.assistant().add_event_handler("on_assistant_turn_stopped", on_assistant)
+    session.output.add_event_handler("on_before_push_frame", on_output)
