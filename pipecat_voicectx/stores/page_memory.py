@@ -16,23 +16,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from loguru import logger
 
 from pipecat_voicectx.errors import UnavailableError, VoiceContextError
-from pipecat_voicectx.memory.index import ROWS_PER_PAGE, FloatArray, IndexedTurn, PageIndex
+from pipecat_voicectx.memory.index import FloatArray, IndexedTurn, PageIndex
 from pipecat_voicectx.memory.pages import Owner, VoicePage
 from pipecat_voicectx.memory.ranking import PageQuery, RankedPage, RankingWeights, rank_pages
 from pipecat_voicectx.memory.resume import LastSession, last_session
 from pipecat_voicectx.memory.summary import SUMMARIZER_NAME, summarize_exchange
 from pipecat_voicectx.memory.text import strip_for_embedding
-from pipecat_voicectx.memory.threads import (
-    ThreadBook,
-    ThreadConfig,
-    VoiceThread,
-    page_vector,
-    summarize_thread,
-)
+from pipecat_voicectx.memory.threads import ThreadBook, VoiceThread, page_vector
 from pipecat_voicectx.memory.tokens import tokenize
 from pipecat_voicectx.stores.embedders import Embedder, EmbeddingThread
 from pipecat_voicectx.stores.page_store import (
@@ -42,14 +35,11 @@ from pipecat_voicectx.stores.page_store import (
     embed_page,
     open_page_store,
 )
-from pipecat_voicectx.stores.qdrant_pages import StoredPage, StoredThread
+from pipecat_voicectx.stores.qdrant_pages import StoredPage
+from pipecat_voicectx.stores.thread_keeper import ThreadKeeper
 
 __all__ = ["MemoryStatus", "PageMemory", "PageStoreConfig", "PageWrite"]
 
-# A page that shares a thread with one of the best three hits. Measured on LoCoMo's first half: 0.05 to 0.3 change
-# recall@5 by at most half a point, so it serves what that data does not have: a request that leans on its topic.
-_THREAD_HITS = 3
-_THREAD_BONUS = 0.1
 # Chosen: what the database adds for an owner with more pages than are loaded.
 _BEYOND_HITS = 10
 # Chosen: a partial transcript with this share of the final words points the same way.
@@ -146,9 +136,7 @@ class PageMemory:
         self._last_session: LastSession | None = None
         self._failed_writes = 0
         self._has_more = False
-        self._book = ThreadBook(config=ThreadConfig.for_embedder(embedder.name))
-        self._stale_threads: dict[str, VoiceThread] = {}
-        self._refreshing = False
+        self._keeper = ThreadKeeper(owner=owner, embedder_name=embedder.name)
         self._embedder_failed = False
         self._wanted_query: str | None = None
         self._query: _PartialQuery | None = None
@@ -187,7 +175,7 @@ class PageMemory:
             self._opened.set()
             raise
         self._index = index
-        self._book = book
+        self._keeper.book = book
         earlier = {item.page.id: item.page for item in stored}
         current, self._pages = self._pages, earlier
         self._last_session = last_session(list(earlier.values()), current_session_id=self._session_id)
@@ -224,7 +212,7 @@ class PageMemory:
         partial = self._usable_query(text)
         query = PageQuery(text=text, cosines=partial.cosines if partial is not None else None)
         hits = rank_pages(self._index, query, weights=self._weights, exclude=exclude, limit=2 * limit)
-        return self._with_threads(hits)[:limit]
+        return self._keeper.with_bonus(hits)[:limit]
 
     def rank_related(
         self, page: VoicePage, *, exclude: Collection[str] = (), limit: int = 20
@@ -238,11 +226,11 @@ class PageMemory:
 
     def threads(self) -> list[VoiceThread]:
         """The owner's threads, oldest first."""
-        return self._book.threads()
+        return self._keeper.book.threads()
 
     def threads_of(self, page_id: str) -> list[VoiceThread]:
         """The threads a page belongs to."""
-        return self._book.threads_of(page_id)
+        return self._keeper.book.threads_of(page_id)
 
     def latest(self, count: int, *, exclude: Collection[str] = ()) -> list[VoicePage]:
         """The newest pages, newest first."""
@@ -267,15 +255,6 @@ class PageMemory:
         if store is not None:
             await asyncio.get_running_loop().run_in_executor(None, store.close)
 
-    def _with_threads(self, hits: list[RankedPage]) -> list[RankedPage]:
-        """The hits with a small bonus for those that share a thread with the best, ordered anew."""
-        best = [hit.key for hit in hits[:_THREAD_HITS]]
-        bonus = self._book.bonus(best, weight=_THREAD_BONUS)
-        if not bonus:
-            return hits
-        raised = [replace(hit, score=hit.score + bonus.get(hit.key, 0.0)) for hit in hits]
-        return sorted(raised, key=lambda hit: -hit.score)
-
     def _open_and_load(self) -> tuple[PageIndex, list[StoredPage], ThreadBook]:
         config = self._config
         assert config is not None
@@ -293,84 +272,16 @@ class PageMemory:
             for item in stored:
                 index.upsert(item.page.id, session=item.page.session_id, turns=_turns(item.page))
                 index.set_vectors(item.page.id, item.vectors)
-            book = self._load_threads(store, stored)
+            book = self._keeper.loaded(store, stored)
         except BaseException:
             store.close()
             raise
         self._store = store
         return index, stored, book
 
-    def _load_threads(self, store: PageStore, stored: list[StoredPage]) -> ThreadBook:
-        """The stored threads; pages that a crash kept out of them join now."""
-        book = ThreadBook(config=self._book.config)
-        there = {item.page.id for item in stored}
-        for thread in store.load_threads(self._owner):
-            pages = [page for page in thread.page_ids if page in there]
-            if pages:
-                book.restore(
-                    [VoiceThread(thread.id, thread.leader, pages, thread.summary, thread.summarized_pages)]
-                )
-        for item in stored:
-            vector = page_vector(item.vectors)
-            if vector is not None and item.page.user_text and item.page.bot_text:
-                book.add(item.page.id, vector)
-        return book
-
     def _index_page(self, page: VoicePage) -> None:
         self._pages[page.id] = page
         self._index.upsert(page.id, session=page.session_id, turns=_turns(page))
-
-    async def _join_threads(self, page: VoicePage) -> None:
-        """Puts an embedded page into its threads, and refreshes their summaries in the background, coalesced."""
-        vectors = self._index.vectors_of(page.id)
-        vector = page_vector([row if row.any() else None for row in vectors]) if vectors is not None else None
-        if vector is None or not page.user_text or not page.bot_text:
-            return
-        similar = await asyncio.get_running_loop().run_in_executor(
-            self._worker(), self._similar, page.id, vector
-        )
-        for thread in self._book.add(page.id, vector, similar=similar):
-            self._stale_threads[thread.id] = thread
-        if not self._refreshing:
-            await self._refresh_threads()
-
-    def _similar(self, page_id: str, vector: FloatArray) -> list[str]:
-        """Pages near a vector, nearest first; in a worker thread."""
-        cosines = self._index.cosines(vector)
-        threshold = self._book.config.threshold
-        best: dict[str, float] = {}
-        for row in np.flatnonzero(cosines >= threshold):
-            key = self._index.key_at(int(row) // ROWS_PER_PAGE)
-            if key is not None and key != page_id:
-                best[key] = max(best.get(key, -1.0), float(cosines[row]))
-        return sorted(best, key=lambda key: -best[key])
-
-    async def _refresh_threads(self) -> None:
-        """Summarizes what changed and hands it to the store, until nothing is stale."""
-        self._refreshing = True
-        loop = asyncio.get_running_loop()
-        try:
-            while self._stale_threads:
-                stale, self._stale_threads = list(self._stale_threads.values()), {}
-                pages = [[self._pages[i] for i in thread.page_ids if i in self._pages] for thread in stale]
-                summaries = await loop.run_in_executor(self._worker(), _summaries, pages)
-                for thread, summary in zip(stale, summaries, strict=True):
-                    thread.summary, thread.summarized_pages = summary, len(thread.page_ids)
-                stored = [self._stored_thread(thread) for thread in stale]
-                if self._store is not None:
-                    self._store.submit_threads(stored)
-        finally:
-            self._refreshing = False
-
-    def _stored_thread(self, thread: VoiceThread) -> StoredThread:
-        return StoredThread(
-            id=thread.id,
-            owner=self._owner,
-            leader=thread.leader,
-            page_ids=tuple(thread.page_ids),
-            summary=thread.summary,
-            summarized_pages=thread.summarized_pages,
-        )
 
     def _summarized(self, page: VoicePage) -> VoicePage:
         """The page with a summary of its texts; it takes the place of the one without."""
@@ -403,7 +314,10 @@ class PageMemory:
                 self._failed_writes += 1
             return
         self._set_vectors(page, vectors)
-        await self._join_threads(page)
+        if page.user_text and page.bot_text and not self._closed:
+            await self._keeper.join(
+                page.id, self._index, self._pages, worker=self._worker(), store=self._store
+            )
 
     def _set_vectors(self, page: VoicePage, vectors: tuple[FloatArray | None, FloatArray | None]) -> None:
         current = self._pages.get(page.id)
@@ -466,10 +380,6 @@ class PageMemory:
         if not self._embedder_failed:
             self._embedder_failed = True
             logger.warning("memory searches by words only: {}", error)
-
-
-def _summaries(threads: list[list[VoicePage]]) -> list[str]:
-    return [summarize_thread(pages) for pages in threads]
 
 
 def _turns(page: VoicePage) -> list[IndexedTurn]:

@@ -120,7 +120,12 @@ class PageStore:
 
     def submit_threads(self, threads: Sequence[StoredThread]) -> Future[None]:
         """Queues threads for writing. Not journaled: a lost one is made anew from its pages."""
-        return self._thread.submit(lambda: self._pages.upsert_threads(threads))
+        try:
+            return self._thread.submit(lambda: self._pages.upsert_threads(threads))
+        except RuntimeError as error:
+            closed: Future[None] = Future()
+            closed.set_exception(UnavailableError(f"page store {self._key} is closed: {error}"))
+            return closed
 
     def load_threads(self, owner: Owner) -> list[StoredThread]:
         """The owner's threads."""
