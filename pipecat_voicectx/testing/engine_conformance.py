@@ -205,7 +205,7 @@ async def never_mixes_owners(factory: EngineFactory) -> None:
 
 
 async def metadata_cannot_move_a_record(factory: EngineFactory) -> None:
-    """Owner names in metadata are plain data (mem0 issue 6277: an update moved a memory to another owner)."""
+    """Owner names in metadata are plain data (mem0 report 6277: an update moved a memory to another owner)."""
     mine, other = new_owner(), new_owner()
     record = make_record(mine, "the user likes green tea", key="tea")
     forged = replace(

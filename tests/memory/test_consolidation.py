@@ -111,7 +111,7 @@ def test_what_keeps_coming_back_is_reflected_upon_with_its_turns() -> None:
 )
 def test_bad_settings_fail_at_construction(bad: dict[str, float]) -> None:
     with pytest.raises(UsageError):
-        ConsolidationConfig(**bad)
+        ConsolidationConfig(**bad)  # type: ignore[arg-type]
 
 
 @given(

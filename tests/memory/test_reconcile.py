@@ -24,7 +24,7 @@ def said(attribute: str, value: str, **more: object) -> Assertion:
     base = Assertion(
         subject="user", attribute=attribute, value=value, statement=f"The user: {attribute} {value}."
     )
-    return Assertion(**{**{name: getattr(base, name) for name in base.__slots__}, **more})  # type: ignore[arg-type]
+    return Assertion(**{**{name: getattr(base, name) for name in base.__slots__}, **more})
 
 
 def after(*turns: list[Change]) -> list[Fact]:

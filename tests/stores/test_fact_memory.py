@@ -246,9 +246,9 @@ def test_a_crash_at_any_step_of_the_write_path_loses_nothing_and_doubles_nothing
         await reborn.open(pages)
         assert known(reborn) == known(calm)
         assert len(engine.items) == len(reborn.facts), "nothing is there twice"
-        for each in (calm._engine, engine):
-            assert each is not None
-            await each.close()
+        for used in (calm._engine, engine):
+            assert used is not None
+            await used.close()
 
     asyncio.run(body())
 
@@ -313,7 +313,8 @@ def test_erasing_proves_itself(tmp_path: Path) -> None:
         assert (erased.records, erased.left, erased.state_file_left) == (1, 0, False)
         assert target.facts == ()
         assert target.hot_cache.render() == ""
-        assert target.right_brain.nodes == target.left_brain.entities == {}
+        assert target.right_brain.nodes == {}
+        assert target.left_brain.entities == {}
         engine2 = FaultyEngine(otherwise=EngineFault.RAISE)
         with pytest.raises(UnavailableError):
             await memory(engine2).erase()
