@@ -255,6 +255,11 @@ class TurnSettler:
                 events += self._progress(entry, playhead, now_secs)
         return events
 
+    def is_written(self, turn_id: int) -> bool:
+        """Whether a turn's audio was written to its end; also for a turn without any, and one no longer on record."""
+        entry = next((entry for entry in self.ledger.turns if entry.turn_id == turn_id), None)
+        return entry is None or not entry.audio_samples or self._is_written(entry)
+
     def resumed(self, turn_id: int) -> list[SettlementEvent]:
         """The rest of a cut turn is being spoken after all: its message loses the mark of an interruption.
 

@@ -26,6 +26,11 @@ from pipecat.frames.frames import (
     LLMAssistantPushAggregationFrame,
     LLMContextAssistantTurnFrame,
     LLMFullResponseEndFrame,
+    LLMFullResponseStartFrame,
+    LLMMessagesAppendFrame,
+    LLMMessagesTransformFrame,
+    LLMMessagesUpdateFrame,
+    LLMRunFrame,
     SystemFrame,
     TextFrame,
     TTSStartedFrame,
@@ -77,6 +82,27 @@ class HeardTextFrame(SystemFrame, TextFrame):
 @dataclass
 class _OpenTurnFrame(SystemFrame, TTSStartedFrame):
     """Makes the aggregator open a turn if none is open, or it would drop the text that follows."""
+
+
+@dataclass
+class _CloseTurnFrame(SystemFrame, LLMAssistantPushAggregationFrame):
+    """Makes the aggregator close its turn at once, ahead of the system frame that follows."""
+
+
+# What reads or writes the conversation, or ends the wait for the audio: an answer's end goes ahead of it.
+_RELEASING = (
+    BotStoppedSpeakingFrame,
+    TTSStoppedFrame,
+    LLMFullResponseStartFrame,
+    LLMFullResponseEndFrame,
+    LLMAssistantPushAggregationFrame,
+    FunctionCallInProgressFrame,
+    LLMRunFrame,
+    LLMMessagesAppendFrame,
+    LLMMessagesUpdateFrame,
+    LLMMessagesTransformFrame,
+    EndFrame,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +174,7 @@ class PlaybackLedger(FrameProcessor):
                 utterance_now=self._taps.synthesizing,
                 played=lambda: self._settler.played_secs(time.monotonic()),
             )
+        self._waiting_end: tuple[Frame, tuple[int, int | None]] | None = None
         self._speed_wpm: float | None = None
         self._cancelled_calls: dict[str, None] = {}
         self._starting: list[tuple[LedgerEntry, int]] = []
@@ -225,37 +252,68 @@ class PlaybackLedger(FrameProcessor):
             direction: Where it goes.
         """
         await super().process_frame(frame, direction)
+        held = False
         try:
-            await self._before(frame, direction)
+            held = await self._before(frame, direction)
         except Exception as error:  # the pipeline's frame goes on whatever happens here
             await self._failed(error)
-        await self.push_frame(frame, direction)
+        if not held:
+            await self.push_frame(frame, direction)
         try:
             await self._after(frame)
         except Exception as error:
             await self._failed(error)
 
-    async def _before(self, frame: Frame, direction: FrameDirection) -> None:
-        """What must reach the aggregator ahead of the frame."""
+    async def _before(self, frame: Frame, direction: FrameDirection) -> bool:
+        """What must reach the aggregator ahead of the frame. True: the frame waits for its audio."""
+        down = direction is FrameDirection.DOWNSTREAM
+        if self._waiting_end is not None and down and isinstance(frame, _RELEASING):
+            await self._release_end(frame)
         match frame:
             case InterruptionFrame():
+                self._waiting_end = None
                 stopped, self._taps.stopped_turns = self._taps.stopped_turns, None
                 await self._carry_out(
                     self._settler.cut(time.monotonic(), CutReason.INTERRUPTION, turn_ids=stopped)
                 )
-            case LLMFullResponseEndFrame() | LLMAssistantPushAggregationFrame():
-                await self._commit_through(frame)
-            case FunctionCallInProgressFrame() if direction is FrameDirection.DOWNSTREAM:
-                if await self._commit_through(frame):
+            case LLMFullResponseEndFrame() | LLMAssistantPushAggregationFrame() if down:
+                return await self._on_answer_end(frame)
+            case FunctionCallInProgressFrame() if down:
+                if await self._commit_through(self._taps.place_of(frame)):
                     await self.push_frame(LLMAssistantPushAggregationFrame())
             case FunctionCallCancelFrame():
                 self._cancelled_calls[frame.tool_call_id] = None
                 while len(self._cancelled_calls) > _MAX_CANCELLED_CALLS:
                     self._cancelled_calls.pop(next(iter(self._cancelled_calls)))
             case EndFrame() | CancelFrame():
+                self._waiting_end = None
                 await self._carry_out(self._settler.cut(time.monotonic(), CutReason.ENDED))
             case _:
                 pass
+        return False
+
+    async def _on_answer_end(self, frame: Frame) -> bool:
+        """Commits the answer, or lets its end wait while its audio is still being written.
+
+        Word times do not know of a starved output: the end comes by them, seconds before the last word may.
+        """
+        place = self._taps.place_of(frame)
+        if place is not None and not self._settler.is_written(place[0]):
+            self._waiting_end = (frame, place)
+            return True
+        await self._commit_through(place)
+        return False
+
+    async def _release_end(self, before: Frame) -> None:
+        """The waiting end goes on, its text first. Ahead of a system frame, the turn is closed at once."""
+        assert self._waiting_end is not None
+        end, place = self._waiting_end
+        if isinstance(before, TTSStoppedFrame) and not self._settler.is_written(place[0]):
+            return  # another utterance's
+        self._waiting_end = None
+        if await self._commit_through(place) and isinstance(before, SystemFrame):
+            await self.push_frame(_CloseTurnFrame())
+        await self.push_frame(end)
 
     async def _after(self, frame: Frame) -> None:
         now_secs = time.monotonic()
@@ -299,8 +357,7 @@ class PlaybackLedger(FrameProcessor):
             )
         )
 
-    async def _commit_through(self, frame: Frame) -> bool:
-        place = self._taps.place_of(frame)
+    async def _commit_through(self, place: tuple[int, int | None] | None) -> bool:
         events = [] if place is None else self._settler.commit_through(*place)
         await self._carry_out(events)
         return any(isinstance(event, CommitText) for event in events)

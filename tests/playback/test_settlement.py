@@ -456,3 +456,12 @@ def test_resuming_a_turn_of_which_nothing_was_heard_changes_no_message() -> None
     entry = call.turn(WORDS, at=1.0)
     call.settler.cut(1.1, CutReason.INTERRUPTION)
     assert call.settler.resumed(entry.turn_id) == []
+
+
+def test_whether_a_turn_was_written_to_its_end() -> None:
+    call = Call()
+    whole, begun = call.turn("one two", at=1.0), call.turn("three four", at=2.0, written_secs=0.5)
+    assert call.settler.is_written(whole.turn_id)
+    assert not call.settler.is_written(begun.turn_id)
+    assert call.settler.is_written(call.ledger.open_turn(3.0).turn_id)
+    assert call.settler.is_written(99)

@@ -12,6 +12,7 @@ from pipecat.frames.frames import (
     LLMContextAssistantTurnFrame,
     LLMFullResponseEndFrame,
     LLMFullResponseStartFrame,
+    LLMMessagesAppendFrame,
     LLMTextFrame,
     TTSSpeakFrame,
 )
@@ -548,3 +549,39 @@ def test_runtimes_with_checkpoints_are_told_both_boundaries() -> None:
     ((physical, semantic),) = scene(play)
     assert physical.played_samples == pytest.approx(3.2 * 24_000, abs=0.15 * 24_000)
     assert semantic.span.text == "First is the Alder desk with drawers."
+
+
+def test_an_end_that_comes_before_its_audio_waits_so_that_events_carry_the_heard_text() -> None:
+    script = Script(sentences=(*SHORT.sentences, "Third is the Cedar chair."))
+
+    async def play(scene: Scene) -> tuple[list[str], str, int]:
+        stopped: list[str] = []
+
+        async def on_stopped(_aggregator: Any, message: Any) -> None:
+            stopped.append(message.content)
+
+        scene.pair.assistant().add_event_handler("on_assistant_turn_stopped", on_stopped)
+        await scene.answer()
+        # Word times say that it is over; the starved output is not.
+        await asyncio.sleep(script.secs + 0.7)
+        onset = await scene.interrupt()
+        await asyncio.sleep(1.0)
+        return stopped, scene.turns[0].heard_text, scene.heard_words(onset)
+
+    stopped, heard, words = scene(play, Shape.WORD_STALL, script=script)
+    assert words < len(script.words)
+    assert abs(len(heard.split()) - words) <= 1
+    assert stopped == [heard]
+
+
+def test_a_waiting_end_is_released_before_anything_that_reads_the_conversation() -> None:
+    async def play(scene: Scene) -> list[Any]:
+        await scene.answer()
+        await asyncio.sleep(SHORT.secs + 1.5)
+        await scene.output.push_frame(LLMMessagesAppendFrame([{"role": "user", "content": "and?"}]))
+        await asyncio.sleep(0.2)
+        return list(scene.context.get_messages())
+
+    messages = scene(play, Shape.WORD_STALL, script=SHORT)
+    assert [message["role"] for message in messages] == ["assistant", "user"]
+    assert messages[0]["content"].split() == SHORT.words
