@@ -28,7 +28,7 @@ from pipecat_voicectx.memory.dual_recall import DualRecall, DualRecallConfig, Fa
 from pipecat_voicectx.memory.entities import mentions_in_fact, mentions_in_text
 from pipecat_voicectx.memory.extraction import ConversationFocus, Extraction, extract
 from pipecat_voicectx.memory.fact_schema import FactSchema
-from pipecat_voicectx.memory.facts import Change, Fact, current_facts
+from pipecat_voicectx.memory.facts import USER, Assertion, Change, Fact, Retraction, current_facts
 from pipecat_voicectx.memory.hot_cache import HotCache, build_hot_cache
 from pipecat_voicectx.memory.index import FloatArray
 from pipecat_voicectx.memory.left_brain import Activation, LeftBrain
@@ -211,6 +211,55 @@ class FactMemory:
             operations = await self._handle(turn)
             await self._write()
             return operations
+
+    async def remember(self, text: str, *, turn_id: str, wall_secs: float) -> list[Operation]:
+        """Keeps what the caller asked to be remembered: as facts where it can be read, as they said it otherwise.
+
+        For a tool that the model may call; `turn_id` is the page of the turn in which it was asked.
+        """
+        async with self._lock:
+            turn = FactTurn(turn_id=turn_id, session_id=self._session_id, text=text, wall_secs=wall_secs)
+            changes = extract(text, self._focus).changes
+            if not any(isinstance(change, Assertion) for change in changes) and text.strip():
+                words = clean_transcript(text) or text.strip()
+                changes = (
+                    Assertion(
+                        subject=USER,
+                        attribute="asked to remember",
+                        value=words,
+                        statement=f"The user asked to remember: {words}.",
+                    ),
+                )
+            if self._schema is not None:
+                changes = self._schema.admit(changes)
+            operations = await self._reconcile(turn, changes)
+            self.session.apply(operations)
+            await self._write()
+            return operations
+
+    def would_forget(self, topic: str) -> tuple[Fact, ...]:
+        """The facts that `forget` would delete, so that the bot can ask back first. Reads only."""
+        plan = self._plan_forgetting(topic, turn_id="", wall_secs=0.0) if topic.strip() else []
+        return tuple(self._facts[each.fact_id] for each in plan if isinstance(each, Delete))
+
+    async def forget(self, topic: str, *, turn_id: str, wall_secs: float) -> list[Operation]:
+        """Deletes what is known about a topic, history included; `Delete.source_turns` names the pages it came from.
+
+        Raises:
+            UsageError: No topic; everything is erased with `erase`.
+        """
+        if not topic.strip():
+            raise UsageError("forget needs a topic; erase() deletes everything")
+        async with self._lock:
+            operations = self._plan_forgetting(topic, turn_id=turn_id, wall_secs=wall_secs)
+            self._apply(operations)
+            self.session.apply(operations)
+            await self._write()
+            return operations
+
+    def _plan_forgetting(self, topic: str, *, turn_id: str, wall_secs: float) -> list[Operation]:
+        change = Retraction(about=topic)
+        return reconcile(self._facts.values(), [change], turn_id=turn_id, now_wall_secs=wall_secs)
 
     async def end_session(self, *, now_wall_secs: float) -> None:
         """The long horizon: traits, emergence, and the last attempt to write. Idempotent."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from pipecat_voicectx.errors import UnavailableError
+from pipecat_voicectx.errors import UnavailableError, UsageError
 from pipecat_voicectx.memory.dual_recall import DualRecallConfig, RoutePolicy
 from pipecat_voicectx.memory.emergence import Candidate, Verdict
 from pipecat_voicectx.memory.extraction import ConversationFocus, Extraction, extract
@@ -297,6 +297,44 @@ def test_what_the_user_takes_back_is_deleted_from_the_engine_and_names_its_turns
         assert [getattr(each, "source_turns", None) for each in operations] == [("s1-0",)]
         assert [record.text for record, _ in engine.items.values()] == ["The user likes tea."]
         assert target.recall("my address mill lane", now_wall_secs=T0).facts == ()
+        await engine.close()
+
+    asyncio.run(body())
+
+
+def test_remembering_on_request_keeps_facts_or_the_words_themselves() -> None:
+    async def body() -> None:
+        engine = InMemoryEngine()
+        target = memory(engine)
+        await target.open()
+        await target.remember("my locker is number nine", turn_id="s1-1", wall_secs=T0)
+        await target.remember("uh the thing with the blue ribbon", turn_id="s1-2", wall_secs=T0 + 1)
+        assert known(target) == {
+            "The user's locker is number nine.",
+            "The user asked to remember: the thing with the blue ribbon.",
+        }
+        assert len(engine.items) == 2
+        await engine.close()
+
+    asyncio.run(body())
+
+
+def test_forgetting_on_request_asks_back_first_and_names_the_pages() -> None:
+    async def body() -> None:
+        engine = InMemoryEngine()
+        target = memory(engine)
+        await target.open()
+        await say(target, "my sister's name is zoe", "she lives in oslo", "i like tea")
+        doomed = target.would_forget("my sister")
+        assert {fact.value for fact in doomed} == {"Zoe", "oslo"}
+        assert len(target.facts) == 3, "asking changes nothing"
+        assert target.would_forget(" ") == ()
+        operations = await target.forget("my sister", turn_id="s1-9", wall_secs=T0 + 9)
+        assert {turn for each in operations for turn in getattr(each, "source_turns", ())} == {"s1-0", "s1-1"}
+        assert known(target) == {"The user likes tea."}
+        assert len(engine.items) == 1
+        with pytest.raises(UsageError):
+            await target.forget("", turn_id="s1-9", wall_secs=T0)
         await engine.close()
 
     asyncio.run(body())
