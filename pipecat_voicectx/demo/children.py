@@ -9,11 +9,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 
-__all__ = ["Child", "Group", "end_with_parent"]
+__all__ = ["Child", "Group", "end_with_parent", "interruptions_deferred"]
 
 _PARENT_ENV = "VOICECTX_DEMO_PARENT"
 # Chosen: time for a bot to close its connection before it is killed.
@@ -77,6 +77,26 @@ class Child:
                 os.killpg(self._process.pid, number)
             else:
                 self._process.send_signal(number)
+
+
+@contextlib.contextmanager
+def interruptions_deferred() -> Iterator[None]:
+    """Lets SIGINT, SIGTERM and SIGHUP wait for the end of the block, so that a child being started is not lost."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    caught: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    saved = {
+        number: signal.signal(number, lambda number, _frame: caught.append(number)) for number in numbers
+    }
+    try:
+        yield
+    finally:
+        for number, handler in saved.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        if caught:
+            signal.raise_signal(caught[0])
 
 
 def end_with_parent() -> None:

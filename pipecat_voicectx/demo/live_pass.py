@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from pipecat_voicectx.demo.children import Child, Group, end_with_parent
+from pipecat_voicectx.demo.children import Child, Group, end_with_parent, interruptions_deferred
 from pipecat_voicectx.demo.events import EventLog
 from pipecat_voicectx.demo.llm_host import scripted_llm
 from pipecat_voicectx.demo.pass_files import PassFiles
@@ -48,9 +48,9 @@ async def _run(args: argparse.Namespace) -> None:
 
 
 def _start(children: list[Child], name: str, args: list[str], files: PassFiles) -> Child:
-    child = Child(f"pipecat_voicectx.demo.{name}", args, output=files.log, group=Group.PARENT)
-    children.append(child)
-    return child
+    with interruptions_deferred():
+        children.append(Child(f"pipecat_voicectx.demo.{name}", args, output=files.log, group=Group.PARENT))
+    return children[-1]
 
 
 async def _begun(files: PassFiles, caller: Child, bot: Child) -> float:

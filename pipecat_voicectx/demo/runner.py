@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from pipecat_voicectx.demo import preflight
-from pipecat_voicectx.demo.children import Child, Group
+from pipecat_voicectx.demo.children import Child, Group, interruptions_deferred
 from pipecat_voicectx.demo.events import EventTail, read_events
 from pipecat_voicectx.demo.microphone import caller_audio
 from pipecat_voicectx.demo.pass_files import PART_LABELS, PassFiles
@@ -110,7 +110,8 @@ class _Pass:
                 args += ["--port", str(preflight.demo_port())]
             module = "pipecat_voicectx.demo." + ("fast_pass" if self._fast else "live_pass")
             self._deadline_secs = time.monotonic() + (_FAST_PASS_SECS if self._fast else _LIVE_PASS_SECS)
-            self._child = Child(module, args, output=self._files.log, group=Group.OWN)
+            with interruptions_deferred():
+                self._child = Child(module, args, output=self._files.log, group=Group.OWN)
         return self._child
 
     def play(self, timeline: Timeline) -> None:
