@@ -6,7 +6,9 @@ bm25        BM25 over pages
 hard_pool   cosine over pages, but only those that share an entity with the query, and their neighbours: the dual-brain
             paper's restriction of the search, with a rule in place of its LLM (entities are words of few pages)
 voicectx    the ranking of `memory/ranking.py`
-voicectx_partial  the same, with the query cut before its last 400 ms (one word at 150 words a minute)
+voicectx_partial  the same, with the query cut before its last 400 ms (one word at 150 words a minute), words and all
+voicectx_late     the same, with only the embedding made from the cut query: what the path has when the embedding of the
+                  last words is not ready, since words are looked up when the turn ends
 """
 
 from __future__ import annotations
@@ -119,21 +121,30 @@ def hard_pool(conversation: Conversation, embeddings: EmbeddingCache) -> Method:
 
 
 def voicectx(conversation: Conversation, embeddings: EmbeddingCache) -> Method:
-    return _ours(conversation, embeddings, heard=lambda text: text)
+    return _ours(conversation, embeddings, words=_whole, meaning=_whole)
 
 
 def voicectx_partial(conversation: Conversation, embeddings: EmbeddingCache) -> Method:
-    return _ours(conversation, embeddings, heard=_partial)
+    return _ours(conversation, embeddings, words=_partial, meaning=_partial)
 
 
-def _ours(conversation: Conversation, embeddings: EmbeddingCache, *, heard: Callable[[str], str]) -> Method:
+def voicectx_late(conversation: Conversation, embeddings: EmbeddingCache) -> Method:
+    return _ours(conversation, embeddings, words=_whole, meaning=_partial)
+
+
+def _ours(
+    conversation: Conversation,
+    embeddings: EmbeddingCache,
+    *,
+    words: Callable[[str], str],
+    meaning: Callable[[str], str],
+) -> Method:
     pages = {page.key: page for page in conversation.pages}
     index = page_index(conversation, conversation.pages, embeddings)
 
     def retrieve(_conversation: Conversation, question: Question) -> Ranking:
-        text = heard(question.text)
-        cosines = index.cosines(embeddings[stripped_query(conversation, text)])
-        hits = rank_pages(index, PageQuery(text=text, cosines=cosines), limit=_DEPTH)
+        cosines = index.cosines(embeddings[stripped_query(conversation, meaning(question.text))])
+        hits = rank_pages(index, PageQuery(text=words(question.text), cosines=cosines), limit=_DEPTH)
         return [_ids(pages[hit.key]) for hit in hits]
 
     return retrieve
@@ -146,6 +157,7 @@ METHODS: dict[str, Callable[[Conversation, EmbeddingCache], Method]] = {
     "hard_pool": hard_pool,
     "voicectx": voicectx,
     "voicectx_partial": voicectx_partial,
+    "voicectx_late": voicectx_late,
 }
 
 
@@ -160,6 +172,10 @@ def page_text(page: Page) -> str:
 
 def _stripped_page(conversation: Conversation, page: Page) -> str:
     return " ".join(strip_for_embedding(turn.content, names=conversation.speakers) for turn in page.turns)
+
+
+def _whole(text: str) -> str:
+    return text
 
 
 def _partial(text: str) -> str:

@@ -54,6 +54,7 @@ from pipecat_voicectx.stores.page_memory import (
     PageWrite,
     new_session_id,
 )
+from pipecat_voicectx.stores.summarizer import PageSummarizer
 
 __all__ = ["MemoryProjector", "MemoryProjectorConfig", "Recall"]
 
@@ -114,6 +115,7 @@ class MemoryProjector(FrameProcessor):
         config: Window and ranking.
         session_id: Id of this session; made from the time by default.
         stt: The speech-to-text service whose transcripts start the embedding early; found in the pipeline by default.
+        summarizer: Rewrites page summaries in the background; rule-based extracts by default.
     """
 
     def __init__(
@@ -125,6 +127,7 @@ class MemoryProjector(FrameProcessor):
         config: MemoryProjectorConfig | None = None,
         session_id: str | None = None,
         stt: FrameProcessor | None = None,
+        summarizer: PageSummarizer | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name=name)
@@ -137,6 +140,7 @@ class MemoryProjector(FrameProcessor):
             embedder=embedder or FastEmbedder(),
             store=store,
             weights=self._config.weights,
+            summarizer=summarizer,
         )
         self._tracker = ExchangeTracker(owner=owner, session_id=self._session_id)
         self._follower = ContextFollower(self._tracker)

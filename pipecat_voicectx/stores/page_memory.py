@@ -36,6 +36,7 @@ from pipecat_voicectx.stores.page_store import (
     open_page_store,
 )
 from pipecat_voicectx.stores.qdrant_pages import StoredPage
+from pipecat_voicectx.stores.summarizer import PageSummarizer
 from pipecat_voicectx.stores.thread_keeper import ThreadKeeper
 
 __all__ = ["MemoryStatus", "PageMemory", "PageStoreConfig", "PageWrite"]
@@ -120,12 +121,16 @@ class PageMemory:
         embedder: Embedder,
         store: PageStoreConfig | None,
         weights: RankingWeights | None = None,
+        summarizer: PageSummarizer | None = None,
     ) -> None:
         self._owner = owner
         self._session_id = session_id
         self._embedder = embedder
         self._config = store
         self._weights = weights
+        self._summarizer = summarizer
+        self.failed_summaries = 0
+        """Pages that kept their rule-based summary because the summarizer failed."""
         self._store: PageStore | None = None
         self._pages: dict[str, VoicePage] = {}
         self._index = PageIndex(dimension=embedder.dimension)
@@ -318,6 +323,22 @@ class PageMemory:
             await self._keeper.join(
                 page.id, self._index, self._pages, worker=self._worker(), store=self._store
             )
+            await self._summarize_better(page)
+
+    async def _summarize_better(self, page: VoicePage) -> None:
+        """Lets the summarizer rewrite the summary of a finished exchange, if it has not changed meanwhile."""
+        if self._summarizer is None:
+            return
+        try:
+            summary = await self._summarizer.summarize(page)
+        except VoiceContextError:
+            self.failed_summaries += 1
+            return
+        if self._pages.get(page.id) == page:
+            better = replace(page, summary=summary, summarizer=self._summarizer.name)
+            self._pages[page.id] = better
+            if self._store is not None:
+                self._store.submit_write(better)
 
     def _set_vectors(self, page: VoicePage, vectors: tuple[FloatArray | None, FloatArray | None]) -> None:
         current = self._pages.get(page.id)
