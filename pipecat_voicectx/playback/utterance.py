@@ -13,16 +13,23 @@ places, and `spans` the texts with theirs, whichever kind it was.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 
 from pipecat_voicectx.playback.alignment import (
     SpeakingPace,
-    is_unspaced,
-    split_words,
     text_ends,
     text_weight,
     word_ends,
     word_weight,
+)
+from pipecat_voicectx.playback.pieces import (
+    Piece,
+    Placement,
+    Segment,
+    is_sentence,
+    rest_of,
+    unplaced,
+    unspoken,
+    with_leads,
 )
 from pipecat_voicectx.playback.voicing import VoicingTracker
 
@@ -31,59 +38,6 @@ __all__ = ["Piece", "Placement", "Utterance"]
 # Word times further than this past the end of their audio are not on our time line (a provider that counts on over a
 # re-opened stream): then the audio is aligned instead. Chosen.
 _STRAY_MARK_SECS = 0.5
-
-
-class Placement(Enum):
-    """How a piece came to its place."""
-
-    WORD_TIME = "word_time"
-    """The synthesizer said when it is spoken."""
-    ALIGNED = "aligned"
-    """Estimated from the voice's energy and pace."""
-    UNPLACED = "unplaced"
-    """Not known: its audio is unfinished and nothing is known of the voice."""
-    UNSPOKEN = "unspoken"
-    """Shown, never spoken (a code block): it counts as perceived once everything before it was played."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """A word, or a stretch of unspoken text, with its place in the utterance."""
-
-    text: str
-    """As it goes into the context."""
-    start_samples: int
-    """First sample."""
-    end_samples: int
-    """One past the last sample. Equal to the start for unspoken text."""
-    placement: Placement
-    """What the two rest on."""
-    lead: str
-    """What separates the text from the piece before it."""
-    segment: int
-    """Index of the text it is part of, in `Utterance.segments`."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Segment:
-    """A text given to the synthesizer, usually a sentence."""
-
-    segment_id: int | None
-    """Identity of the announcement, which words refer to. None for a text that was never announced."""
-    text: str
-    """As it goes into the context."""
-    start_samples: int
-    """Audio of the utterance when the text was announced."""
-    end_samples: int | None = None
-    """Audio when the text was confirmed, if its audio came in between; else None."""
-    spoken: bool = True
-    """False for text that is only shown."""
-    confirmed: bool = False
-    """Whether the synthesizer has taken the text."""
-    has_spacing: bool = False
-    """The text carries its own blanks: none is inserted between it and a neighbour that does too."""
-    words: list[tuple[str, float, bool]] = field(default_factory=list)
-    """(text, start in seconds from the first audio, has_spacing), where the synthesizer gave word times."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -176,7 +130,7 @@ class Utterance:
             and last.spoken
             and last.has_spacing
             and has_spacing
-            and not _is_sentence(last.text)
+            and not is_sentence(last.text)
         ):
             last.text += text
             return
@@ -256,14 +210,14 @@ class Utterance:
         spaced_before = False
         for number, segment in enumerate(self.segments):
             if not segment.spoken:
-                pieces.append(_unspoken(segment, number, position, spaced_before))
+                pieces.append(unspoken(segment, number, position, spaced_before))
                 spaced_before = segment.has_spacing
                 continue
             for text, _, has_spacing in segment.words:
                 if self.broken_off and len(text.split()) > 1:
                     # Not a word with a time: what Pipecat puts out for the rest when a synthesizer stops.
                     pieces.extend(
-                        _unplaced([(" ", word) for word in text.split()], number, self.audio_samples)
+                        unplaced([(" ", word) for word in text.split()], number, self.audio_samples)
                     )
                     index += 1
                     continue
@@ -283,7 +237,7 @@ class Utterance:
                 spaced_before = has_spacing
                 position = start
                 index += 1
-            pieces.extend(_unplaced(_rest_of(segment), number, self.audio_samples))
+            pieces.extend(unplaced(rest_of(segment), number, self.audio_samples))
         return pieces
 
     def _marked_end(self, text: str, start: int, following: int | None, pace: SpeakingPace) -> int:
@@ -311,13 +265,13 @@ class Utterance:
         all_bounds = self._segment_bounds(pace)
         for number, (segment, bounds) in enumerate(zip(self.segments, all_bounds, strict=True)):
             if not segment.spoken:
-                pieces.append(_unspoken(segment, number, position, spaced_before))
+                pieces.append(unspoken(segment, number, position, spaced_before))
                 spaced_before = segment.has_spacing
                 continue
-            words = _with_leads(segment, spaced_before)
+            words = with_leads(segment, spaced_before)
             spaced_before = segment.has_spacing
             if bounds is None:
-                pieces.extend(_unplaced(words, number, self.audio_samples))
+                pieces.extend(unplaced(words, number, self.audio_samples))
                 continue
             start, voiced = bounds
             ends = word_ends([word for _, word in words], start, voiced, self.voicing)
@@ -381,56 +335,3 @@ class Utterance:
         if segment_id is None:
             return next((segment for segment in reversed(self.segments) if segment.spoken), None)
         return next((segment for segment in self.segments if segment.segment_id == segment_id), None)
-
-
-def _is_sentence(text: str) -> bool:
-    return text.rstrip().endswith((".", "!", "?", "\u3002", "\uff01", "\uff1f"))
-
-
-def _with_leads(segment: Segment, spaced_before: bool) -> list[tuple[str, str]]:
-    """(lead, word) of a text's units; the first lead is a blank unless both neighbours carry their own."""
-    words: list[tuple[str, str]] = []
-    position = 0
-    for word in split_words(segment.text):
-        start = segment.text.index(word, position)
-        lead = segment.text[position:start]
-        if not words and not (segment.has_spacing and spaced_before and (lead or is_unspaced(word))):
-            lead = " "
-        words.append((lead, word))
-        position = start + len(word)
-    return words
-
-
-def _unspoken(segment: Segment, number: int, position: int, spaced_before: bool) -> Piece:
-    return Piece(
-        text=segment.text,
-        start_samples=position,
-        end_samples=position,
-        placement=Placement.UNSPOKEN,
-        lead="" if segment.has_spacing and spaced_before else " ",
-        segment=number,
-    )
-
-
-def _unplaced(words: list[tuple[str, str]], number: int, position: int) -> list[Piece]:
-    return [
-        Piece(
-            text=word,
-            start_samples=position,
-            end_samples=position,
-            placement=Placement.UNPLACED,
-            lead=lead,
-            segment=number,
-        )
-        for lead, word in words
-    ]
-
-
-def _rest_of(segment: Segment) -> list[tuple[str, str]]:
-    """(lead, word) of a segment's text beyond the words that have word times."""
-    timed = sum(len("".join(text.split())) for text, _, _ in segment.words)
-    for index, char in enumerate(segment.text):
-        if timed == 0:
-            return [(" ", word) for word in segment.text[index:].split()]
-        timed -= not char.isspace()
-    return []
