@@ -19,9 +19,9 @@ GUIDING_PRINCIPLE = (
 class RenderConfig:
     """When a state is worth its tokens."""
 
-    smallest_rate_ratio: float = 0.15
+    smallest_rate_ratio: float = 0.08
     """The caller's rate is told when it differs from the response speed by more than this share. Listeners notice
-    changes of tempo from about 5%; chosen above the scatter of a ten-utterance estimate."""
+    changes of tempo from about 5%; chosen above that, since each change costs a request."""
     smallest_lost_secs: float = 0.2
     """Audio lost within the caller's turn that is worth telling: about a syllable."""
 

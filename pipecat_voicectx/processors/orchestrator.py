@@ -49,20 +49,28 @@ from pipecat_voicectx.orchestrator.functions import (
     parse_call,
 )
 from pipecat_voicectx.orchestrator.modes import ControlMode
+from pipecat_voicectx.orchestrator.speed_calibration import SpeedCalibration
 from pipecat_voicectx.orchestrator.state_text import GUIDING_PRINCIPLE, RenderConfig, render_state
+from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.processors.context_edits import (
     make_state_block,
     merge_trailing_users,
     without_completed_calls,
     without_state_block,
 )
-from pipecat_voicectx.processors.frames import DirectiveFrame, NetworkStateFrame, SpeakingRateFrame
+from pipecat_voicectx.processors.frames import (
+    DirectiveFrame,
+    HeardTurnFrame,
+    NetworkStateFrame,
+    SpeakingRateFrame,
+)
 from pipecat_voicectx.processors.tool_advertising import advertise
 from pipecat_voicectx.runtimes.llm_tap import LLMTap
 from pipecat_voicectx.runtimes.speed import SpeedActuator, find_speed_actuator
 from pipecat_voicectx.states.network import LinkBand, NetworkState
 from pipecat_voicectx.states.snapshot import VoiceSnapshot
 from pipecat_voicectx.states.speaking_rate import SpeakingRateState
+from pipecat_voicectx.states.spoken_units import count_spoken_units
 
 __all__ = ["Orchestrator", "OrchestratorConfig"]
 
@@ -117,6 +125,8 @@ class Orchestrator(FrameProcessor):
         self._rate = SpeakingRateState(rate=None)
         self._network = NetworkState()
         self._set_wpm: int | None = None
+        self._calibration = SpeedCalibration()
+        self._speed_set_secs = float("-inf")
         self._vad_stop_secs = DEFAULT_VAD_STOP_SECS
         self._longer_silence_ms: int | None = None
         self._speech_ended_secs: float | None = None
@@ -142,10 +152,18 @@ class Orchestrator(FrameProcessor):
         return VoiceSnapshot(
             speaking_rate=self._rate,
             network=self._network,
-            response_speed_wpm=self._set_wpm or (self._speed.words_per_minute if self._speed else None),
+            response_speed_wpm=self._delivered_wpm(),
             vad_silence_ms=self._longer_silence_ms,
             pending_deferral=self._deferral.reason,
         )
+
+    def _asked_wpm(self) -> int | None:
+        """What the voice is set to, by the table."""
+        return self._set_wpm or (self._speed.words_per_minute if self._speed else None)
+
+    def _delivered_wpm(self) -> int | None:
+        asked_wpm = self._asked_wpm()
+        return None if asked_wpm is None else self._calibration.delivered(asked_wpm)
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
         await super().process_frame(frame, direction)
@@ -186,6 +204,8 @@ class Orchestrator(FrameProcessor):
             case UserStartedSpeakingFrame():
                 if not self._merge:
                     self._lost_before_turn_secs = self._network.concealed_total_secs
+            case HeardTurnFrame():
+                self._calibrate(frame.turn)
             case BotStartedSpeakingFrame():
                 self._response_pending = False
             case SpeechControlParamsFrame() if frame.vad_params is not None:
@@ -195,6 +215,21 @@ class Orchestrator(FrameProcessor):
                 await self._cancel_timer()
             case _:
                 pass
+
+    def _calibrate(self, turn: HeardTurn) -> None:
+        asked_wpm = self._asked_wpm()
+        whole = not turn.interrupted and not turn.estimated and not turn.unheard_text
+        # A turn that began before the speed changed was spoken at two speeds.
+        if (
+            asked_wpm is None
+            or not whole
+            or turn.started_secs < self._speed_set_secs
+            or turn.sample_rate_hz <= 0
+        ):
+            return
+        words = count_spoken_units(turn.heard_text, language="en").count
+        secs = turn.played_samples / turn.sample_rate_hz
+        self._calibration.add(asked_wpm=asked_wpm, words=words, secs=secs)
 
     async def _network_changed(self, state: NetworkState) -> None:
         self._network = state
@@ -338,10 +373,7 @@ class Orchestrator(FrameProcessor):
     def _accepted(self, parsed: Directive | RejectedCall) -> dict[str, Any]:
         match parsed:
             case SetResponseSpeed(words_per_minute=wpm):
-                return {
-                    "status": "ok",
-                    "words_per_minute": self._speed.nearest_wpm(wpm) if self._speed else wpm,
-                }
+                return {"status": "ok", "words_per_minute": self._delivered_wpm() or wpm}
             case DeferResponse():
                 return {"status": "deferred"}
             case _:
@@ -369,12 +401,14 @@ class Orchestrator(FrameProcessor):
         if self._speed is None:
             detail = f"response speed is not supported by {self._tts_name}"
             return RejectedCall(function=function, error=CallError.NOT_SUPPORTED, detail=detail)
+        asked_wpm = self._calibration.ask_for(directive.words_per_minute)
         try:
-            frame = self._speed.frame_for(directive.words_per_minute)
+            frame = self._speed.frame_for(asked_wpm)
         except UnavailableError as error:
             return RejectedCall(function=function, error=CallError.NOT_SUPPORTED, detail=str(error))
         await self.push_frame(frame)
-        self._set_wpm = self._speed.nearest_wpm(directive.words_per_minute)
+        self._set_wpm = self._speed.nearest_wpm(asked_wpm)
+        self._speed_set_secs = time.monotonic()
         return None
 
     def _apply_deferral(self, directive: DeferResponse) -> RejectedCall | None:
