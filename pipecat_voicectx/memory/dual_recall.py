@@ -15,19 +15,18 @@ import numpy as np
 
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.facts import USER, Fact
-from pipecat_voicectx.memory.index import FloatArray, IndexedTurn, PageIndex
+from pipecat_voicectx.memory.index import ROWS_PER_PAGE, FloatArray, IndexedTurn, PageIndex
 from pipecat_voicectx.memory.left_brain import Activation, LeftBrain, Routes
-from pipecat_voicectx.memory.ranking import PageQuery, RankingWeights, rank_pages
 from pipecat_voicectx.memory.right_brain import PersonaNode, RightBrain
+from pipecat_voicectx.memory.tokens import tokenize
 
 __all__ = ["DualRecall", "DualRecallConfig", "FactIndex", "RoutePolicy", "recall_from_brains"]
 
 # Chosen: enough for the routes to change the order of what words and meaning found.
 _CANDIDATES = 50
-# A fact is one sentence of one speaker: the features of neighbours and speakers have nothing to say.
-_FACT_WEIGHTS = RankingWeights(
-    cosine=1.0, bm25=0.6, window=0.0, neighbours=0.0, speaker=0.0, after_question=0.0, other_turn=0.0
-)
+# BM25 over the best fact's, beside the cosine. The page ranking's weight of BM25 and its window together is 0.9; a fact
+# is one sentence without a window.
+_LEXICAL_WEIGHT = 0.6
 
 
 class RoutePolicy(Enum):
@@ -129,10 +128,19 @@ class FactIndex:
         self, text: str, *, vector: FloatArray | None = None, limit: int = _CANDIDATES
     ) -> list[tuple[Fact, float]]:
         """Facts with their scores by words and meaning, best first."""
-        cosines = self._index.cosines(np.asarray(vector, np.float32)) if vector is not None else None
-        query = PageQuery(text=text, cosines=cosines)
-        ranked = rank_pages(self._index, query, weights=_FACT_WEIGHTS, limit=limit)
-        return [(self._facts[page.key], page.score) for page in ranked if page.key in self._facts]
+        lexical = self._index.lexical_scores(tokenize(text)).turn[::ROWS_PER_PAGE]
+        best = float(lexical.max(initial=0.0))
+        scores = lexical * (_LEXICAL_WEIGHT / best) if best > 0 else np.zeros_like(lexical)
+        if vector is not None:
+            scores = scores + self._index.cosines(np.asarray(vector, np.float32))[::ROWS_PER_PAGE]
+        many = len(scores) > limit
+        places = np.argpartition(-scores, limit)[:limit] if many else np.arange(len(scores))
+        found: list[tuple[Fact, float]] = []
+        for place in places[np.argsort(-scores[places], kind="stable")]:
+            fact = self._facts.get(self._index.key_at(int(place)) or "")
+            if fact is not None and scores[place] > 0:
+                found.append((fact, float(scores[place])))
+        return found
 
 
 def recall_from_brains(
