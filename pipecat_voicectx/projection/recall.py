@@ -19,6 +19,9 @@ from pipecat_voicectx.projection.recall_request import page_handle
 
 __all__ = ["RecallConfig", "RecallPlan", "RecalledPage", "page_transcript", "plan_recall"]
 
+# A line's dash and end, rounded up.
+_LINE_TOKENS = 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallConfig:
@@ -125,8 +128,8 @@ def plan_recall(
             key=hit.key,
             order=order[hit.key],
             relevance=-place,
-            transcript_tokens=count(escape_recalled(texts[hit.key][0])) + 1,
-            summary_tokens=count(texts[hit.key][1]) + 1 if texts[hit.key][1] else None,
+            transcript_tokens=count(escape_recalled(texts[hit.key][0])) + _LINE_TOKENS,
+            summary_tokens=count(texts[hit.key][1]) + _LINE_TOKENS if texts[hit.key][1] else None,
             floor=Fidelity.TRANSCRIPT if place < config.full_pages else Fidelity.OMITTED,
         )
         for place, hit in enumerate(relevant)
