@@ -73,8 +73,9 @@ class MemoryProjectorConfig:
     keep_exchanges: int = 2
     """Finished exchanges that stay word for word, beside the open one. Chosen: enough for "the second one"."""
     keep_tokens: int = 1_200
-    """Most tokens of those. An exchange that does not fit (a huge tool result) leaves as soon as it is finished; its
-    words live in its page. Chosen: two exchanges of a minute each."""
+    """Most tokens of those; the newest alone may take three times as much, since the next turn is about it. One that
+    does not fit (a huge tool result) leaves as soon as it is finished; its words live in its page. Chosen: two
+    exchanges of a minute each."""
     recall: RecallConfig = field(default_factory=RecallConfig)
     """The recalled block."""
     weights: RankingWeights = field(default_factory=RankingWeights)

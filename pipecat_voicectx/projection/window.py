@@ -26,6 +26,8 @@ from pipecat_voicectx.projection.costs import estimate_message_tokens
 
 __all__ = ["Exchange", "WindowEdit", "edit_window", "message_text", "read_exchanges"]
 
+# Chosen: a list of five offers as an agency's interface returns it is about 1.5 times the default for two exchanges.
+_NEWEST_FACTOR = 3
 _PENDING_RESULTS = frozenset({"IN_PROGRESS"})
 
 
@@ -147,7 +149,10 @@ def _stay(
     keep_tokens: int,
     count: Callable[[object], int],
 ) -> set[int]:
-    """Positions in `finished` of those that stay: the newest `keep_last` that say something, as far as tokens go."""
+    """Positions in `finished` of those that stay: the newest `keep_last` that say something, as far as tokens go.
+
+    The newest may take more: it is what "tell me more about this one" is about.
+    """
     left = keep_tokens
     staying: set[int] = set()
     for place in range(len(finished) - 1, -1, -1):
@@ -155,9 +160,10 @@ def _stay(
             break
         if place < len(finished) - 1 and _says_nothing(finished, place):
             continue
-        left -= sum(count(messages[position]) for position in finished[place].positions)
-        if left < 0:
+        cost = sum(count(messages[position]) for position in finished[place].positions)
+        if cost > (left if place < len(finished) - 1 else _NEWEST_FACTOR * keep_tokens):
             break
+        left -= cost
         staying.add(place)
     return staying
 

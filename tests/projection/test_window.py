@@ -79,6 +79,16 @@ def test_the_last_exchanges_stay_only_as_far_as_their_tokens_go() -> None:
     assert list(edit.messages) == messages[2:]
 
 
+def test_the_newest_exchange_may_be_three_times_as_big_since_the_next_turn_is_about_it() -> None:
+    listed = [user("Which ones?"), bot("word " * 150)]
+    messages = [user("a"), bot("A"), *listed, user("Tell me more about this one.")]
+    edit = edit_window(messages, block=None, may_leave=lambda e: True, keep_last=2, keep_tokens=100)
+    assert list(edit.messages) == messages[2:]
+    later = [*messages, bot("More."), user("And the weather?")]
+    edit = edit_window(later, block=None, may_leave=lambda e: True, keep_last=2, keep_tokens=100)
+    assert list(edit.messages) == later[4:]
+
+
 def test_the_block_enters_in_front_of_the_open_exchange_and_replaces_the_old_one() -> None:
     messages = [SYSTEM, dict(BLOCK), user("a"), bot("A"), user("b"), call("1"), result("1")]
     assert edited(messages, block=BLOCK) == [SYSTEM, BLOCK, user("b"), call("1"), result("1")]
