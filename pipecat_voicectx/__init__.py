@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+import pipecat_voicectx.stores.no_telemetry  # noqa: F401  # before anything imports onnxruntime
+
 if TYPE_CHECKING:
     from pipecat_voicectx.memory.pages import Owner, VoicePage
     from pipecat_voicectx.playback.heard import BoundaryEvidence, HeardTurn
