@@ -42,7 +42,7 @@ types: $(STAMP)
 	@echo "== types: mypy --strict"
 	@$(BIN)/mypy
 
-CORE_TESTS := tests/signals tests/states tests/playback tests/orchestrator tests/projection tests/memory tests/properties
+CORE_TESTS := tests/signals tests/states tests/playback tests/orchestrator tests/projection tests/memory
 unit: $(STAMP)
 	@echo "== unit: pure cores, no event loop"
 	@$(PYTEST) $(PARALLEL) $(CORE_TESTS) $(ARGS)

@@ -36,7 +36,7 @@ def make(**options: Any) -> VoiceContext:
 def test_the_pipeline_is_in_the_documented_order() -> None:
     voice = make()
     names = [type(processor).__name__ for processor in voice.processors()]
-    ours = [name for name in names if name not in ("PassThrough", "TrackOutput")]
+    ours = [name for name in names if name not in ("PassThrough", "_PacedOutput")]
     assert ours == [
         "SpeakingRateTracker",
         "NetworkTracker",
@@ -46,7 +46,7 @@ def test_the_pipeline_is_in_the_documented_order() -> None:
         "PlaybackLedger",
         "LLMAssistantAggregator",
     ]
-    assert names.index("TrackOutput") == names.index("PlaybackLedger") - 1
+    assert names.index("_PacedOutput") == names.index("PlaybackLedger") - 1
 
 
 @pytest.mark.parametrize("part", [part for part in Part if part is not Part.NETWORK])

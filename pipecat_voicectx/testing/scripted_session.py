@@ -69,12 +69,19 @@ class PassThrough(FrameProcessor):
         await self.push_frame(frame, direction)
 
 
+class _PacedOutput(TrackOutput):
+    """Paces its writes; a real voice's samples name no words."""
+
+    def note_sent(self, now_secs: float, samples: Any) -> None:
+        pass
+
+
 class Transport:
     """An input that the script feeds, and an output that paces."""
 
     def __init__(self) -> None:
         self._input = PassThrough()
-        self._output = TrackOutput()
+        self._output = _PacedOutput()
 
     def input(self) -> FrameProcessor:
         return self._input
