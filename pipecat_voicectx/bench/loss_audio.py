@@ -191,8 +191,8 @@ def recording(utterance: Utterance, packets: int) -> Pcm:
     """The utterance between silence, all of it over a noise floor."""
     speech = np.zeros(packets * PACKET)
     start = round(LEAD_SECS * RATE_HZ)
-    end = start + round(utterance.speech_secs * RATE_HZ)
-    samples = utterance.samples[: end - start].astype(np.float64)
+    # All of the file: a voice dies away after the end of speech, and a recording cut there would sound like a loss.
+    samples = utterance.samples[: len(speech) - start].astype(np.float64)
     speech[start : start + len(samples)] = samples
     speech += np.random.default_rng(1).normal(0, NOISE_RMS, len(speech))
     return speech.clip(-32768, 32767).astype(np.int16)

@@ -47,8 +47,6 @@ SAMPLE_PERIOD_SECS = 0.05
 REPEAT_SECS = 0.25
 # Where nobody better counts, the samples are looked at.
 _HINTS_HELP = (None, NetworkSource.AUDIO_PATTERN, NetworkSource.DAILY_STATS)
-# What a cut stands for: it tells that audio is missing, not how much. Enough to ask for silence that was received.
-CUT_SECS = 0.06
 # Honest zeros for this long are a muted microphone, not a pause of a noise gate. Chosen; untested.
 MUTED_AFTER_SECS = 0.3
 
@@ -179,9 +177,10 @@ class NetworkTracker(FrameProcessor):
 
     def _evaluate_pattern(self, frame: InputAudioRawFrame, now_secs: float) -> None:
         concealed = self._patterns.add(frame.audio, sample_rate_hz=frame.sample_rate, gate=self._gate)
-        cut = self._cuts.add(frame.audio, sample_rate_hz=frame.sample_rate)
-        if concealed is None and cut and not self._gate.gated:
-            concealed = ConcealedAudio(secs=CUT_SECS, silent=True)
+        doubtful = self._cuts.add(frame.audio, sample_rate_hz=frame.sample_rate)
+        if concealed is None and doubtful and not self._gate.gated:
+            secs = len(frame.audio) / (frame.sample_rate * frame.num_channels * 2)
+            concealed = ConcealedAudio(secs=secs, silent=True)
         if concealed is not None:
             self._estimator.add_concealed(
                 NetworkSource.AUDIO_PATTERN,

@@ -30,11 +30,13 @@ HISTORY_SECS = 0.023
 SMALLEST_RMS = 10.0
 # Three milliseconds: long enough not to be met by chance in noise, short enough to be cheap.
 HEAD_SAMPLES = 48
-# What is compared on both sides of a frame's edge, and how far speech must stand above the floor (18 dB) and silence
-# may (6 dB). Chosen on eight utterances; flat between 12 and 24 dB.
+# What is compared on both sides of a frame's edge, and how far speech must stand above the floor (30 dB) and silence
+# may (6 dB). Measured on eight utterances: 24 dB finds 86% of the cuts but takes half of the hard ends for one.
 EDGE_SECS = 0.005
-SPEECH_OVER_FLOOR = 8.0
+SPEECH_OVER_FLOOR = 32.0
 FLOOR_MARGIN = 2.0
+# Silence behind a cut that is doubted: with the silence asked for afterwards, bursts up to a second are waited out.
+DOUBTFUL_SECS = 0.6
 # This share of zero frames outside speech means that the source gates or mutes itself. Chosen; untested.
 USUAL_ZEROS_SHARE = 0.5
 # Frames that must be seen before zeros can be called usual: ten seconds of 20 ms frames, longer than any outage that
@@ -53,25 +55,33 @@ class ConcealedAudio:
 class AbruptCutDetector:
     """Finds speech that turns into the noise floor from one frame to the next.
 
-    On speech over loss of 160 ms and more it finds 94% of the cuts, and in an utterance without loss 0.4 that are
-    none (hard stops); measured on eight utterances and 40 traces.
+    The silence behind such a cut is doubtful. On speech over loss of 160 ms and more it finds 80% of the cuts, and none that are none inside the speech; of
+    recordings that end hard, 4% of the ends (eight utterances, 40 traces).
     """
 
     def __init__(self) -> None:
         self._floor_rms = 200.0
         self._tail_rms = 0.0
+        self._doubtful_secs = 0.0
 
     def add(self, audio: bytes, *, sample_rate_hz: int) -> bool:
-        """Feeds one frame; returns whether speech was cut off in front of it."""
+        """Feeds one frame; returns whether it is silence behind a cut, which may not be the speaker's."""
         samples = np.frombuffer(audio[: len(audio) // 2 * 2], dtype=np.int16).astype(np.float32)
         edge = round(EDGE_SECS * sample_rate_hz)
         if edge <= 0 or len(samples) < 2 * edge:
             return False
-        head_rms, tail_rms = _rms(samples[:edge]), self._tail_rms
+        whole_rms, head_rms, tail_rms = _rms(samples), _rms(samples[:edge]), self._tail_rms
         # The floor rises by a tenth in a second and falls at once.
-        self._floor_rms = min(self._floor_rms * 1.002, max(_rms(samples), 1.0))
+        self._floor_rms = min(self._floor_rms * 1.002, max(whole_rms, 1.0))
         self._tail_rms = _rms(samples[-edge:])
-        return tail_rms > SPEECH_OVER_FLOOR * self._floor_rms and head_rms < FLOOR_MARGIN * self._floor_rms
+        silent = whole_rms < FLOOR_MARGIN * self._floor_rms
+        if tail_rms > SPEECH_OVER_FLOOR * self._floor_rms and head_rms < FLOOR_MARGIN * self._floor_rms:
+            self._doubtful_secs = DOUBTFUL_SECS
+        elif silent:
+            self._doubtful_secs = max(0.0, self._doubtful_secs - len(samples) / sample_rate_hz)
+        else:
+            self._doubtful_secs = 0.0
+        return self._doubtful_secs > 0.0
 
 
 def _rms(samples: npt.NDArray[np.float32]) -> float:

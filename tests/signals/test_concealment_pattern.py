@@ -74,7 +74,14 @@ def test_speech_that_turns_into_noise_between_two_samples_is_a_cut() -> None:
     floor = np.random.default_rng(2).normal(0, 6, 70 * FRAME).astype(np.int16)
     samples = floor.copy()
     samples[20 * FRAME : 40 * FRAME] = voiced(20)
-    assert cuts(samples) == [40]
+    assert cuts(samples) == list(range(40, 70))
+
+
+def test_speech_after_a_cut_ends_the_doubt() -> None:
+    samples = np.random.default_rng(2).normal(0, 6, 70 * FRAME).astype(np.int16)
+    samples[20 * FRAME : 40 * FRAME] = voiced(20)
+    samples[45 * FRAME :] = voiced(25)
+    assert cuts(samples) == list(range(40, 45))
 
 
 def test_speech_that_dies_away_is_none() -> None:
