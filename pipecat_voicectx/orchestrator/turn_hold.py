@@ -31,6 +31,7 @@ from pipecat_voicectx.errors import InvalidTransitionError, UsageError
 from pipecat_voicectx.orchestrator.directives import DirectiveOrigin
 from pipecat_voicectx.orchestrator.modes import ControlMode
 from pipecat_voicectx.states.network import NetworkState
+from pipecat_voicectx.states.pause_profile import PauseProfileConfig
 
 __all__ = [
     "HoldPhase",
@@ -105,6 +106,9 @@ class TurnHoldConfig:
     assumed_silence_secs: float = 0.5
     """Silence that a boundary stands for where nothing reports voice activity. Chosen: below the shortest end-of-turn
     silence of the recognisers that end turns by themselves."""
+    pauses: PauseProfileConfig | None = None
+    """Learns how long this speaker pauses inside a turn and waits for it; None leaves that to the strategies. Where a
+    strategy waits longer by itself, it still does: a wrapper cannot end a turn."""
     recovery_secs: float = 5.0
     """A lengthened silence goes back to the default after this much healthy reception (LOV, section 3.3)."""
     directive_secs: float = 30.0
@@ -112,7 +116,7 @@ class TurnHoldConfig:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            if name == "mode":
+            if name in ("mode", "pauses"):
                 continue
             if not 0.0 < getattr(self, name) <= 60.0:
                 raise UsageError(f"TurnHoldConfig.{name} must be within 0..60 s, is {getattr(self, name)}")
@@ -169,11 +173,17 @@ class TurnHold:
         self._concealed_total_secs: float | None = None
         self._holes: deque[tuple[float, float]] = deque(maxlen=256)
         self._longer: dict[DirectiveOrigin, _LongerSilence] = {}
+        self._learned_secs: float | None = None
 
     @property
     def held(self) -> bool:
         """Whether a boundary is withheld."""
         return self._phase is HoldPhase.HELD
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether audio is missing in the present silence."""
+        return self._hole_in_silence()
 
     @property
     def vouched_secs(self) -> float:
@@ -280,6 +290,10 @@ class TurnHold:
             healthy_since_secs=None if self._impaired else now_secs,
         )
 
+    def set_learned_silence(self, secs: float | None) -> None:
+        """The silence that this speaker's pauses ask for; None: not known. Anything else outranks it."""
+        self._learned_secs = None if secs is None else min(secs, self._config.cap_secs)
+
     def silence_secs(self, now_secs: float) -> float | None:
         """The lengthened silence in force now; None: the wrapped strategy's own."""
         for origin in [
@@ -289,7 +303,7 @@ class TurnHold:
         for origin in _PRECEDENCE:
             if origin in self._longer:
                 return self._longer[origin].duration_secs
-        return None
+        return self._learned_secs
 
     def _expired(self, origin: DirectiveOrigin, longer: _LongerSilence, now_secs: float) -> bool:
         healthy = (

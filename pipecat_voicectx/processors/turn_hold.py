@@ -21,6 +21,7 @@ from pipecat.frames.frames import (
     Frame,
     InputAudioRawFrame,
     ProposedUserStartedSpeakingFrame,
+    TranscriptionFrame,
     VADUserStartedSpeakingFrame,
     VADUserStoppedSpeakingFrame,
 )
@@ -32,6 +33,7 @@ from pipecat.turns.user_turn_strategies import UserTurnStrategies
 from pipecat_voicectx.orchestrator.directives import SetVadSilenceDuration
 from pipecat_voicectx.orchestrator.turn_hold import TurnHeld, TurnHold, TurnHoldConfig, TurnReleased
 from pipecat_voicectx.processors.frames import DirectiveFrame, NetworkStateFrame
+from pipecat_voicectx.states.pause_profile import PauseProfile
 
 __all__ = ["TurnHoldStopStrategy", "wrap_stop_strategies"]
 
@@ -62,6 +64,8 @@ class TurnHoldStopStrategy(BaseUserTurnStopStrategy):  # type: ignore[no-untyped
         self._inner = inner
         self._config = config or TurnHoldConfig()
         self._hold = TurnHold(self._config)
+        self._pauses = None if self._config.pauses is None else PauseProfile(self._config.pauses)
+        self._speech_ended_secs: float | None = None
         self._inference_withheld = False
         self._stop_withheld: UserTurnStoppedParams | None = None
         self._timer: asyncio.Task[None] | None = None
@@ -124,6 +128,11 @@ class TurnHoldStopStrategy(BaseUserTurnStopStrategy):  # type: ignore[no-untyped
 
     async def handle_user_turn_stopped(self) -> None:
         await self._void()
+        # A pause that ends a turn is no pause inside one.
+        self._speech_ended_secs = None
+        if self._pauses is not None:
+            self._pauses.turn_over()
+            self._hold.set_learned_silence(self._pauses.silence_secs(now_secs=time.monotonic()))
         await self._inner.handle_user_turn_stopped()  # type: ignore[no-untyped-call]
 
     async def process_frame(self, frame: Frame) -> ProcessFrameResult | None:
@@ -149,6 +158,7 @@ class TurnHoldStopStrategy(BaseUserTurnStopStrategy):  # type: ignore[no-untyped
             case NetworkStateFrame():
                 self._hold.add_network(frame.state, now_secs=now_secs)
             case VADUserStartedSpeakingFrame():
+                self._learn_pause(now_secs)
                 released = self._hold.speech_started(now_secs=now_secs)
                 if released is not None:
                     await self._drop(released)
@@ -158,10 +168,24 @@ class TurnHoldStopStrategy(BaseUserTurnStopStrategy):  # type: ignore[no-untyped
                     await self._drop(released)
             case VADUserStoppedSpeakingFrame():
                 self._hold.speech_stopped(now_secs=now_secs, stop_secs=frame.stop_secs)
+                self._speech_ended_secs = now_secs - frame.stop_secs
+            case TranscriptionFrame() if self._pauses is not None:
+                self._pauses.add_text(frame.text)
+                self._hold.set_learned_silence(self._pauses.silence_secs(now_secs=now_secs))
             case DirectiveFrame(directive=SetVadSilenceDuration() as directive):
                 self._hold.set_silence(directive.duration_ms, origin=directive.origin, now_secs=now_secs)
             case _:
                 pass
+
+    def _learn_pause(self, now_secs: float) -> None:
+        """Speech resumed inside a turn: how long the silence was belongs to this speaker, if it was all received."""
+        if self._pauses is None or self._speech_ended_secs is None:
+            return
+        # Up to when the detector said so: a turn must be waited with for that long.
+        if not self._hold.doubtful:
+            self._pauses.add_pause(now_secs - self._speech_ended_secs, now_secs=now_secs)
+        self._speech_ended_secs = None
+        self._hold.set_learned_silence(self._pauses.silence_secs(now_secs=now_secs))
 
     async def _on_inner_inference(
         self, _inner: BaseUserTurnStopStrategy, speculation: UserTurnSpeculation | None = None

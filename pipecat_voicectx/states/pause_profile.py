@@ -38,7 +38,8 @@ class PauseProfileConfig:
     """A pause this old counts half. Chosen: a topic's length."""
     most_pauses: int = 40
     shortest_pause_secs: float = 0.15
-    """Closures inside words are shorter and are no pauses (Goldman-Eisler's 0.25 s less the detector's smoothing)."""
+    """Closures inside words are shorter and are no pauses (Goldman-Eisler's bound is 0.25 s). A pause counts from the
+    end of speech to the detector's word that it resumed."""
     longest_pause_secs: float = 3.0
     """A longer silence inside a turn is an interruption of it, not a habit."""
 

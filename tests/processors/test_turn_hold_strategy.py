@@ -38,11 +38,12 @@ from pipecat.turns.user_stop import (
 from pipecat.turns.user_turn_strategies import ExternalUserTurnStrategies, UserTurnStrategies
 
 from pipecat_voicectx.orchestrator.directives import DirectiveOrigin, SetVadSilenceDuration
-from pipecat_voicectx.orchestrator.turn_hold import ReleaseReason, TurnHeld, TurnReleased
+from pipecat_voicectx.orchestrator.turn_hold import ReleaseReason, TurnHeld, TurnHoldConfig, TurnReleased
 from pipecat_voicectx.processors.frames import DirectiveFrame
 from pipecat_voicectx.processors.network_tracker import NetworkTracker
 from pipecat_voicectx.processors.turn_hold import TurnHoldStopStrategy, wrap_stop_strategies
 from pipecat_voicectx.processors.turn_hold_install import install_turn_hold
+from pipecat_voicectx.states.pause_profile import PauseProfileConfig
 from pipecat_voicectx.testing import virtual_time
 
 RNG = np.random.default_rng(1)
@@ -131,6 +132,7 @@ def play(
     *,
     wrap: bool = True,
     turn_timeout: float = 6.0,
+    config: TurnHoldConfig | None = None,
 ) -> Heard:
     async def main() -> Heard:
         heard = Heard()
@@ -145,6 +147,7 @@ def play(
         if wrap:
             install_turn_hold(
                 aggregator,
+                config,
                 handlers=[
                     ("on_turn_held", lambda _, held: heard.held.append(held)),
                     ("on_turn_released", lambda _, released: heard.released.append(released)),
@@ -335,6 +338,29 @@ def test_a_lengthened_silence_keeps_a_dictated_number_in_one_turn() -> None:
     heard = play(call, speech_timeout)
     assert heard.messages == ["zero five five one two three"]
     assert len(heard.times("on_user_turn_stopped")) == 1
+
+
+def test_a_number_that_is_dictated_is_waited_for_without_being_told() -> None:
+    """F06"""
+    call = Call().receive(1.0).starts().receive(1.0).stops().text("zero five five").receive(0.9)
+    call.starts().receive(1.0).stops().text("one two three").receive(3.0)
+    heard = play(call, speech_timeout, config=TurnHoldConfig(pauses=PauseProfileConfig()))
+    assert heard.messages == ["zero five five one two three"]
+    assert [item.reason for item in heard.released] == [ReleaseReason.CONTINUED, ReleaseReason.VOUCHED]
+
+
+def test_pauses_are_learned_and_then_waited_for() -> None:
+    def slow_speaker() -> Call:
+        call = Call().receive(1.0)
+        # Six pauses of 0.25 s that the strategy bridges by itself, then one of 0.45 s, which it would not.
+        for _ in range(6):
+            call.starts().receive(0.8).stops().receive(0.24)
+        call.starts().receive(0.8).stops().text("one part").receive(0.34)
+        return call.starts().receive(0.8).stops().text("and the other").receive(3.0)
+
+    assert len(play(slow_speaker(), speech_timeout).messages) == 2
+    heard = play(slow_speaker(), speech_timeout, config=TurnHoldConfig(pauses=PauseProfileConfig()))
+    assert heard.messages == ["one part and the other"]
 
 
 def test_strategies_that_a_service_installs_are_wrapped_too() -> None:
