@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import cast
 
 from pipecat_voicectx.errors import BadInputError, UsageError
@@ -152,6 +153,7 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
+@lru_cache(maxsize=1_024)
 def page_id(owner: Owner, session_id: str, index: int) -> str:
     """The id of exchange `index` of a session."""
     return str(uuid.uuid5(_ID_NAMESPACE, f"{owner.user_id}\x1f{owner.agent_id}\x1f{session_id}\x1f{index}"))

@@ -272,11 +272,11 @@ class MemoryProjector(FrameProcessor):
         turn = (self._tracker.open_page_id, text)
         if provisional or turn != self._block_for:
             resumed = bool(text) and self._wants_resume(text)
-            plan = self._plan(text, self._edit(messages, None).kept, resumed=resumed)
+            plan = self._plan(text, self._edit(messages, exchanges, None).kept, resumed=resumed)
             block = {"role": "developer", "content": plan.block_text} if plan.block_text else None
         else:
             block = self._block
-        edit = self._edit(messages, block)
+        edit = self._edit(messages, exchanges, block)
         if len(edit.messages) != len(messages) or any(
             a is not b for a, b in zip(edit.messages, messages, strict=False)
         ):
@@ -296,7 +296,7 @@ class MemoryProjector(FrameProcessor):
         )
         self._spawn(report, "report")
 
-    def _edit(self, messages: list[object], block: object | None) -> WindowEdit:
+    def _edit(self, messages: list[object], exchanges: list[Exchange], block: object | None) -> WindowEdit:
         return edit_window(
             messages,
             block=block,
@@ -304,6 +304,7 @@ class MemoryProjector(FrameProcessor):
             keep_last=self._config.keep_exchanges,
             keep_tokens=self._config.keep_tokens,
             ours=lambda message: message is self._block,
+            exchanges=exchanges,
         )
 
     def _may_leave(self, exchange: Exchange) -> bool:

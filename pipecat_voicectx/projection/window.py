@@ -105,6 +105,7 @@ def edit_window(
     keep_tokens: int = 10_000_000,
     count: Callable[[object], int] = estimate_message_tokens,
     ours: Callable[[object], bool] = lambda message: False,
+    exchanges: Sequence[Exchange] | None = None,
 ) -> WindowEdit:
     """The context with committed exchanges taken out and our block put in.
 
@@ -116,8 +117,9 @@ def edit_window(
         keep_tokens: Most tokens of those together; an exchange with a huge tool result leaves at once.
         count: Token estimate of a message.
         ours: Recognises our earlier block by identity; its form is recognised anyway.
+        exchanges: `read_exchanges(messages)`, where the caller has it already.
     """
-    exchanges = read_exchanges(messages)
+    exchanges = read_exchanges(messages) if exchanges is None else exchanges
     finished, last = exchanges[:-1], exchanges[-1:]
     staying = _stay(messages, finished, keep_last, keep_tokens, count)
     oldest = [exchange for place, exchange in enumerate(finished) if place not in staying]
