@@ -40,7 +40,8 @@ class PlayoutClockConfig:
     uplink_delay_secs: float = 0.02
     """How long an acknowledgement is under way, while nothing was measured. Chosen: a data channel on a good line."""
     extrapolation_secs: float = 0.25
-    """How far beyond the newest acknowledgement playback is assumed to run on. Measured with stalls in Chromium."""
+    """How far beyond the newest acknowledgement playback is assumed to run on, in addition to the time that one was
+    under way (younger ones still are). Measured with stalls in Chromium."""
     fresh_secs: float = 1.0
     """Acknowledgements older than this say nothing any more: ten of the client's regular ones are missing."""
     ahead_tolerance_secs: float = 0.1
@@ -137,6 +138,8 @@ class PlayoutClock:
     """(time sent by the client, position heard, live), both rising."""
     _newest_samples: float = -1.0
     """Position of the newest acknowledgement taken, heard or not."""
+    _uplink_secs: float = 0.0
+    """How long it was under way: younger ones still are."""
     _earlier: dict[int, int] = field(default_factory=dict)
     """Samples played of utterances on tracks that ended, or too old for the log."""
 
@@ -171,6 +174,7 @@ class PlayoutClock:
         self.verdicts[verdict] += 1
         if verdict in (AckVerdict.TAKEN, AckVerdict.DUPLICATE):
             self._newest_samples = ack.position_samples
+            self._uplink_secs = ack.uplink_secs
             position = min(ack.position_samples, self._sent_until(ack.at_secs))
             sent_secs = ack.at_secs - ack.uplink_secs
             if self._acks:
@@ -264,9 +268,9 @@ class PlayoutClock:
             return min(position + share * (later - position), position + (at_secs - secs) * self.rate_hz)
         if not live:
             return position
-        if at_secs - secs > self.config.fresh_secs:
+        if at_secs - secs > self.config.fresh_secs + self._uplink_secs:
             return None
-        run_on = min(at_secs - secs, self.config.extrapolation_secs)
+        run_on = min(at_secs - secs, self.config.extrapolation_secs + self._uplink_secs)
         limit = self._sent_until(at_secs)
         return max(position, min(position + run_on * self.rate_hz, limit))
 

@@ -88,6 +88,12 @@ class TurnSettler:
         """The user began to speak at `onset_secs` (detection minus the detector's start time)."""
         self._speech_onset_secs = onset_secs
         self._speech_stopped_secs = None
+        # A transcript may start the turn, and its interruption arrive, before the detector reports the speech that
+        # caused it. That cut lies where it was noticed; now it is known where the user began. `update` amends it.
+        for message in self._messages:
+            noticed_only = message.cut_secs is not None and message.cut_secs == message.cut_at_secs
+            if noticed_only and 0.0 < message.cut_at_secs - onset_secs <= self.config.late_onset_secs:
+                message.cut_secs = onset_secs
 
     def speech_stopped(self, now_secs: float) -> None:
         """The user fell silent."""

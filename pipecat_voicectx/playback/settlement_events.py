@@ -79,10 +79,19 @@ class SettlementConfig:
     """An interruption this long after the user's speech stopped still belongs to it (transcription takes time)."""
     max_onset_secs: float = 5.0
     """An onset further back than this is not the interruption's: the user talked along for a while first."""
+    late_onset_secs: float = 1.0
+    """A detector that reports speech after the interruption may move the boundary back by so much. Chosen: twice the
+    longest lag seen between an interim transcript and Silero's report (0.48 s)."""
     ack_grace_secs: float = 1.0
     """How long the end of a turn waits for the client to acknowledge it, before the write clock decides."""
 
     def __post_init__(self) -> None:
-        for name in ("amend_secs", "speech_gap_secs", "max_onset_secs", "ack_grace_secs"):
+        for name in (
+            "amend_secs",
+            "speech_gap_secs",
+            "max_onset_secs",
+            "late_onset_secs",
+            "ack_grace_secs",
+        ):
             if not 0 <= getattr(self, name) <= 60:
                 raise UsageError(f"{name} must lie in 0..60 seconds")

@@ -325,6 +325,7 @@ class PlaybackLedger(FrameProcessor):
             case VADUserStartedSpeakingFrame():
                 age_secs = max(0.0, time.time() - frame.timestamp)
                 self._settler.speech_started(now_secs - age_secs - frame.start_secs)
+                await self._update(now_secs)
             case VADUserStoppedSpeakingFrame():
                 self._settler.speech_stopped(now_secs)
             case LLMContextAssistantTurnFrame():

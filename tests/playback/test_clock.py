@@ -279,3 +279,11 @@ def test_the_delay_is_not_measured_by_acks_that_cannot_be_heard_or_lie_beyond_th
     ack(target, 0.5, 100, live=False)
     ack(target, 1.3, 1250)
     assert target.delay_secs == 0.2
+
+
+def test_acknowledgements_that_are_under_way_are_allowed_for() -> None:
+    target = clock()
+    write(target, start_secs=0.0, secs=4.0)
+    ack(target, 1.4, 900, uplink=0.4)
+    assert position(target, 1.6) == pytest.approx(1500)
+    assert position(target, 1.9) == pytest.approx(900 + 650)

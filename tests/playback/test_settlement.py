@@ -58,6 +58,27 @@ def test_the_boundary_lies_at_the_onset_of_speech_not_at_its_detection() -> None
     assert settled(events)[0].ended_secs == 2.0
 
 
+def test_speech_reported_after_its_interruption_moves_the_boundary_back_to_its_onset() -> None:
+    # An interim transcript started the turn; the voice-activity detector reported the same speech later.
+    call = Call()
+    call.turn(WORDS, at=1.0)
+    assert commits(call.settler.cut(2.5, CutReason.INTERRUPTION)) == ["one two three"]
+    call.settler.speech_started(2.0)
+    events = call.settler.update(2.6)
+    assert amendments(events) == ["one two"]
+    assert [turn.heard_text for turn in settled(events)] == ["one two"]
+    assert call.settler.update(2.7) == []
+
+
+@pytest.mark.parametrize("onset", [2.6, 1.4])
+def test_speech_that_is_not_the_interruption_s_leaves_its_boundary(onset: float) -> None:
+    call = Call()
+    call.turn(WORDS, at=1.0)
+    call.settler.cut(2.5, CutReason.INTERRUPTION)
+    call.settler.speech_started(onset)
+    assert call.settler.update(2.7) == []
+
+
 def test_a_speech_that_ended_long_before_the_interruption_is_not_its_onset() -> None:
     call = Call()
     call.settler.speech_started(2.0)
