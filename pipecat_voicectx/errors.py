@@ -35,7 +35,7 @@ class EmbedderMismatchError(UsageError):
 
 
 class BadInputError(VoiceContextError):
-    """Data from outside (client message, stats report, tool arguments, file) that does not fit. Drop it and count it."""
+    """Data from outside (client message, stats, tool arguments, file) that does not fit. Drop it and count it."""
 
 
 class UnavailableError(VoiceContextError):
