@@ -38,7 +38,6 @@ _SYSTEM_TOKENS = 300
 _MINUTES = (5, 10, 20, 40, 58)
 # The LOV paper's responses came from this model.
 _MODEL = "openai/gpt-realtime-mini"
-_TURNS_PER_BUCKET = 8
 _QUICK_QUESTIONS = 60
 
 
@@ -176,22 +175,21 @@ def _measure_buckets(
     price: ModelPrice,
     budget: int,
 ) -> None:
-    """Costs at each length of the call, averaged over a few turns up to it."""
+    """Costs when the call has each length: its pages up to then, asked with the caller's own next words."""
     pages = conversation.pages
     ends = np.cumsum([page.words * SECS_PER_WORD / 60 for page in pages])
     for minutes in _MINUTES:
         if ends[-1] < minutes:
             continue
         last = int(np.searchsorted(ends, minutes, side="right"))
-        for count in range(max(2, last - _TURNS_PER_BUCKET + 1), last + 1):
-            if count >= len(pages):
-                continue
-            history = History(conversation, pages[:count], embeddings)
-            query = _next_words(pages[count])
-            for name, form in _variants():
-                window = METHODS[name](history, query, budget, form)
-                _, costs = _request_cost(window, query, form, price)
-                rows[_label(name, form)].by_minutes.setdefault(str(minutes), []).append(costs["0"])
+        if not 2 <= last < len(pages):
+            continue
+        history = History(conversation, pages[:last], embeddings)
+        query = _next_words(pages[last])
+        for name, form in _variants():
+            window = METHODS[name](history, query, budget, form)
+            _, costs = _request_cost(window, query, form, price)
+            rows[_label(name, form)].by_minutes.setdefault(str(minutes), []).append(costs["0"])
 
 
 def _next_words(page: Page) -> str:

@@ -7,7 +7,7 @@ hybrid_rag            the last two pages, then the union of the ten most relevan
                       by 0.7 relevance + 0.3 recency
 hierarchical_summary  the last two pages, then summaries of chunks of ten turns, nearest first, the nearest expanded
 voicectx              the last two pages as transcripts, then our ranking and our projector: transcripts and summaries,
-                      15% of the budget kept free
+                      a tenth of the budget kept free
 
 Each baseline holds pages as audio, as in the paper, and again as transcripts (`_text`). Summaries are the rule-based
 ones of this package for all methods. A chunk's summary contains those of its pages whose sentences it is made of.
@@ -40,7 +40,7 @@ _HYBRID_CANDIDATES = 10
 # A page is about 75 tokens as transcript and 40 as summary: so many summaries fill the budget.
 _TOKENS_PER_CANDIDATE = 38
 # B_safe as a share of B: kept free, as the paper's projector does; the baselines spend all.
-_SAFETY_SHARE = 0.15
+_SAFETY_SHARE = 0.1
 # Of the budget, the share that the most relevant pages may take word for word.
 _FULL_PAGES_PER_1000 = 6
 
