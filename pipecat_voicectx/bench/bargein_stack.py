@@ -197,7 +197,7 @@ class _CutTimer:
     def __init__(self, ledger: PlaybackLedger) -> None:
         self._before, self._after = ledger._before, ledger._after
         self.ms: float | None = None
-        ledger._before = self._timed_before  # type: ignore[method-assign]
+        ledger._before = self._timed_before  # type: ignore[method-assign,assignment]
 
     @classmethod
     def around(cls, ledger: PlaybackLedger) -> _CutTimer:
