@@ -33,7 +33,7 @@ check: lint types unit pipeline packaging ## lint, types, unit, pipeline and pac
 
 lint: $(STAMP)
 	@echo "== lint: ruff"
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . --exclude "*.md"
 
 format: $(STAMP) ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
