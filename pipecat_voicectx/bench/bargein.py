@@ -256,14 +256,15 @@ def _gcm_table(cases: Sequence[_Done]) -> dict[str, Any]:
 
     listings = load_listings()
     ours = [case for case in cases if not case.job.stock]
-    by: dict[str, Counter[str]] = {"class": Counter(), "delay": Counter(), "operation": Counter()}
-    sizes: dict[str, Counter[str]] = {"class": Counter(), "delay": Counter(), "operation": Counter()}
+    by: dict[str, Counter[str]] = {name: Counter() for name in ("class", "delay", "operation", "shape")}
+    sizes: dict[str, Counter[str]] = {name: Counter() for name in ("class", "delay", "operation", "shape")}
     for case in ours:
         assert case.job.listing is not None
         keys = {
             "class": listings[case.job.listing].listing_class,
             "delay": f"{case.job.at_secs:g}",
             "operation": case.job.operation,
+            "shape": case.job.shape,
         }
         for name, key in keys.items():
             by[name][key] += case.anchored
