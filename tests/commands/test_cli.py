@@ -36,3 +36,11 @@ def test_every_bench_and_command_states_its_arguments(capsys: pytest.CaptureFixt
             cli.main([*words, "--help"])
         assert stopped.value.code == 0
         assert capsys.readouterr().out.startswith(f"usage: voicectx {' '.join(words)}")
+
+
+def test_all_benches_skip_those_whose_data_was_not_given(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "bench_names", lambda: ["longcontext"])
+    assert cli.main(["bench", "all", "--quick"]) == 0
+    assert "skipped" in capsys.readouterr().out
