@@ -149,6 +149,8 @@ def test_an_interrupted_demo_leaves_no_process_and_no_file(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell's background job inherits an ignored SIGINT, and so would the demo if the tests run in one.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         _wait_for(lambda: len(_marked(mark)) == processes, "the first pass to start")
