@@ -14,7 +14,8 @@ import pipecat_voicectx.stores.no_telemetry  # noqa: F401  # before anything imp
 if TYPE_CHECKING:
     from pipecat_voicectx.memory.pages import Owner, VoicePage
     from pipecat_voicectx.playback.heard import BoundaryEvidence, HeardTurn
-    from pipecat_voicectx.processors.memory_projector import MemoryProjector, MemoryProjectorConfig
+    from pipecat_voicectx.processors.memory_projector import MemoryProjector
+    from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig
     from pipecat_voicectx.processors.network_tracker import NetworkTracker
     from pipecat_voicectx.processors.orchestrator import Orchestrator, OrchestratorConfig
     from pipecat_voicectx.processors.playback_ledger import PlaybackLedger, PlaybackLedgerConfig
@@ -49,7 +50,7 @@ _HOMES = {
     "HeardTurn": "playback.heard",
     "LinkBand": "states.network",
     "MemoryProjector": "processors.memory_projector",
-    "MemoryProjectorConfig": "processors.memory_projector",
+    "MemoryProjectorConfig": "processors.memory_settings",
     "NetworkState": "states.network",
     "NetworkTracker": "processors.network_tracker",
     "Orchestrator": "processors.orchestrator",

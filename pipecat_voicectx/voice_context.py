@@ -26,7 +26,8 @@ from pipecat.transports.base_transport import BaseTransport
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.orchestrator.turn_hold import TurnHoldConfig
-from pipecat_voicectx.processors.memory_projector import MemoryProjector, MemoryProjectorConfig
+from pipecat_voicectx.processors.memory_projector import MemoryProjector
+from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig
 from pipecat_voicectx.processors.network_tracker import NetworkTracker
 from pipecat_voicectx.processors.orchestrator import Orchestrator, OrchestratorConfig
 from pipecat_voicectx.processors.playback_ledger import PlaybackLedger, PlaybackLedgerConfig

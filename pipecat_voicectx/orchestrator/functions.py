@@ -22,7 +22,7 @@ from pipecat_voicectx.orchestrator.directives import (
 )
 from pipecat_voicectx.orchestrator.modes import ControlMode
 
-__all__ = ["CallError", "FunctionSpec", "RejectedCall", "advertised_functions", "parse_call"]
+__all__ = ["ALL_FUNCTIONS", "CallError", "FunctionSpec", "RejectedCall", "advertised_functions", "parse_call"]
 
 JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
 

@@ -16,36 +16,38 @@ leaves no trace.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
+from loguru import logger
 from pipecat.frames.frames import (
     Frame,
     LLMContextFrame,
     LLMContextUserTurnFrame,
+    MetricsFrame,
     StartFrame,
 )
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor, FrameProcessorSetup
 
-from pipecat_voicectx.errors import UsageError, VoiceContextError
+from pipecat_voicectx.errors import VoiceContextError
 from pipecat_voicectx.memory.exchanges import ExchangeTracker
 from pipecat_voicectx.memory.pages import Owner, PageStates, VoicePage
-from pipecat_voicectx.memory.ranking import RankedPage, RankingWeights
+from pipecat_voicectx.memory.ranking import RankedPage
 from pipecat_voicectx.memory.resume import RESUME_PAGES, resume_note, wants_resume
+from pipecat_voicectx.orchestrator.functions import ALL_FUNCTIONS
 from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.processors.frames import HeardTurnFrame, NetworkStateFrame, SpeakingRateFrame
+from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
+from pipecat_voicectx.processors.projection_metrics import ProjectionMetricsData
+from pipecat_voicectx.processors.tool_advertising import tools_tokens
 from pipecat_voicectx.processors.transcript_tap import TranscriptTap
-from pipecat_voicectx.projection.costs import estimate_tokens
 from pipecat_voicectx.projection.follower import ContextFollower
-from pipecat_voicectx.projection.projector import Fidelity
-from pipecat_voicectx.projection.recall import RecallConfig, RecalledPage, RecallPlan, plan_recall
-from pipecat_voicectx.projection.report import ProjectionReport, count_parts
-from pipecat_voicectx.projection.window import Exchange, WindowEdit, edit_window, read_exchanges
+from pipecat_voicectx.projection.recall import RecallPlan, plan_recall
+from pipecat_voicectx.projection.report import ProjectionReport, make_report
+from pipecat_voicectx.projection.window import Exchange, WindowEdit, edit_window
 from pipecat_voicectx.stores.embedders import Embedder, FastEmbedder
 from pipecat_voicectx.stores.page_memory import (
     MemoryStatus,
@@ -64,40 +66,7 @@ DRAIN_SECS = 3.0
 _NOTE_TURNS = 2
 # Above every score that matching can give: the pages a caller wants to go on from come first.
 _RESUME_SCORE = 10.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryProjectorConfig:
-    """How big the window is."""
-
-    keep_exchanges: int = 2
-    """Finished exchanges that stay word for word, beside the open one. Chosen: enough for "the second one"."""
-    keep_tokens: int = 1_200
-    """Most tokens of those; the newest alone may take three times as much, since the next turn is about it. One that
-    does not fit (a huge tool result) leaves as soon as it is finished; its words live in its page. Chosen: two
-    exchanges of a minute each."""
-    recall: RecallConfig = field(default_factory=RecallConfig)
-    """The recalled block."""
-    weights: RankingWeights = field(default_factory=RankingWeights)
-    """The ranking."""
-
-    def __post_init__(self) -> None:
-        if self.keep_exchanges < 0 or self.keep_tokens < 0:
-            raise UsageError("keep_exchanges and keep_tokens must not be negative")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recall:
-    """What was recalled for one turn."""
-
-    pages: tuple[RecalledPage, ...]
-    """In the order of the block."""
-    block: str
-    """The block as it stands in the context; "" for none."""
-    by_meaning: bool
-    """Whether the query's embedding was ready."""
-    resumed: bool
-    """Whether the caller wanted to go on where the last call ended."""
+_STEERING = frozenset(spec.name for spec in ALL_FUNCTIONS)
 
 
 class MemoryProjector(FrameProcessor):
@@ -144,7 +113,7 @@ class MemoryProjector(FrameProcessor):
             summarizer=summarizer,
         )
         self._tracker = ExchangeTracker(owner=owner, session_id=self._session_id)
-        self._follower = ContextFollower(self._tracker)
+        self._follower = ContextFollower(self._tracker, steering=_STEERING)
         self._context: LLMContext | None = None
         self._block: dict[str, str] | None = None
         self._block_for: tuple[str | None, str] | None = None
@@ -249,7 +218,7 @@ class MemoryProjector(FrameProcessor):
     def _on_end(self) -> None:
         if self._context is not None:
             self._observe()
-            exchanges = read_exchanges(self._context.messages)
+            exchanges = self._follower.read(self._context.messages)
             self._commit(self._follower.close(exchanges, wall_secs=time.time()))
 
     def _observe(self) -> None:
@@ -264,7 +233,7 @@ class MemoryProjector(FrameProcessor):
 
     def _project(self, context: LLMContext, *, started_secs: float, provisional: bool) -> None:
         messages: list[object] = list(context.messages)
-        exchanges = read_exchanges(messages)
+        exchanges = self._follower.read(messages)
         text = exchanges[-1].user_text if exchanges else ""
         by_meaning = self._memory.has_embedding_for(text)
         resumed = False
@@ -286,7 +255,8 @@ class MemoryProjector(FrameProcessor):
         self._block, self._block_for = block, turn
         if not by_meaning and text:
             self._prepare_query(text)
-        report = self._report(
+        report = partial(
+            make_report,
             edit,
             plan,
             tools_tokens=self._tools_tokens(context),
@@ -294,7 +264,7 @@ class MemoryProjector(FrameProcessor):
             resumed=resumed,
             took_secs=time.perf_counter() - started_secs,
         )
-        self._spawn(report, "report")
+        self._spawn(self._report(report, plan, by_meaning=by_meaning, resumed=resumed), "report")
 
     def _edit(self, messages: list[object], exchanges: list[Exchange], block: object | None) -> WindowEdit:
         return edit_window(
@@ -345,46 +315,31 @@ class MemoryProjector(FrameProcessor):
 
     async def _report(
         self,
-        edit: WindowEdit,
+        report: Callable[[], ProjectionReport],
         plan: RecallPlan | None,
         *,
-        tools_tokens: int,
         by_meaning: bool,
         resumed: bool,
-        took_secs: float,
     ) -> None:
         """Counts and tells, after the frame has gone on."""
-        history = plan.history if plan is not None else None
-        report = ProjectionReport(
-            tokens=count_parts(edit.messages, tools_tokens=tools_tokens),
-            candidates=plan.candidates if plan is not None else 0,
-            audio=history.count(Fidelity.AUDIO) if history is not None else 0,
-            transcripts=history.count(Fidelity.TRANSCRIPT) if history is not None else 0,
-            summaries=history.count(Fidelity.SUMMARY) if history is not None else 0,
-            omitted=history.count(Fidelity.OMITTED) if history is not None else 0,
-            kept_exchanges=len(edit.kept),
-            removed_exchanges=len(edit.removed),
-            by_meaning=by_meaning,
-            resumed=resumed,
-            took_secs=took_secs,
-        )
-        await self._call_event_handler("on_projected", report)
+        counted = report()
+        tokens = counted.tokens
+        logger.debug(
+            "{}: context of about {} tokens (system {}, tools {}, history {}, recalled {}, state {}); "
+            "recalled as audio {}, transcript {}, summary {}, left out {}",
+            self, tokens.total, tokens.system, tokens.tools, tokens.history, tokens.recalled, tokens.state,
+            counted.audio, counted.transcripts, counted.summaries, counted.omitted,
+        )  # fmt: skip
+        if self.metrics_enabled:
+            await self.push_frame(MetricsFrame(data=[ProjectionMetricsData.of(counted, processor=self.name)]))
+        await self._call_event_handler("on_projected", counted)
         if plan is not None:
             recall = Recall(pages=plan.pages, block=plan.block_text, by_meaning=by_meaning, resumed=resumed)
             await self._call_event_handler("on_recall", recall)
 
     def _tools_tokens(self, context: LLMContext) -> int:
-        tools = context.tools
-        if self._tools_cost[0] is not tools:
-            cost = 0
-            if isinstance(tools, ToolsSchema):
-                definitions = [
-                    tool.to_default_dict()
-                    for tool in tools.standard_tools
-                    if hasattr(tool, "to_default_dict")
-                ]
-                cost = estimate_tokens(json.dumps(definitions, default=str))
-            self._tools_cost = (tools, cost)
+        if self._tools_cost[0] is not context.tools:
+            self._tools_cost = (context.tools, tools_tokens(context.tools))
         return self._tools_cost[1]
 
     # -- memory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,12 +12,18 @@ from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.utils.types import is_given
 
 from pipecat_voicectx.orchestrator.functions import FunctionSpec
+from pipecat_voicectx.projection.costs import estimate_tokens
 
-__all__ = ["advertise"]
+__all__ = ["advertise", "advertise_schemas", "tools_tokens"]
 
 
 def advertise(context: LLMContext, functions: Sequence[FunctionSpec], *, handler: Any) -> None:
-    """Makes sure that `context` advertises `functions`, behind whatever it advertises already.
+    """Makes sure that `context` advertises `functions`, all with one handler; see `advertise_schemas`."""
+    advertise_schemas(context, [_schema(spec, handler) for spec in functions])
+
+
+def advertise_schemas(context: LLMContext, schemas: Sequence[FunctionSchema]) -> None:
+    """Makes sure that `context` advertises `schemas`, behind whatever it advertises already.
 
     The application may replace its tools at any time; call this before each inference. Its own set is not changed:
     sets may be shared between sessions. A tool of the application with one of our names stays, ours is left out.
@@ -24,17 +31,26 @@ def advertise(context: LLMContext, functions: Sequence[FunctionSpec], *, handler
     tools: Any = context.tools
     known: ToolsSchema | None = tools if is_given(tools) and tools else None
     names = {schema.name for schema in known.standard_tools} if known else set()
-    missing = [spec for spec in functions if spec.name not in names]
+    missing = [schema for schema in schemas if schema.name not in names]
     if not missing:
         return
-    ours = [_schema(spec, handler) for spec in missing]
     if known is None:
-        context.set_tools(ToolsSchema(standard_tools=ours))
+        context.set_tools(ToolsSchema(standard_tools=[*missing]))
         return
     # A direct function must go in as the function it is, or its handler would count as no longer advertised.
     direct = {wrapper.name: wrapper.function for wrapper in known.direct_functions}
     theirs = [direct.get(schema.name, schema) for schema in known.standard_tools]
-    context.set_tools(ToolsSchema(standard_tools=[*theirs, *ours], custom_tools=known.custom_tools))
+    context.set_tools(ToolsSchema(standard_tools=[*theirs, *missing], custom_tools=known.custom_tools))
+
+
+def tools_tokens(tools: object) -> int:
+    """What the functions of a context cost, estimated."""
+    if not isinstance(tools, ToolsSchema):
+        return 0
+    definitions = [
+        tool.to_default_dict() for tool in tools.standard_tools if hasattr(tool, "to_default_dict")
+    ]
+    return estimate_tokens(json.dumps(definitions, default=str))
 
 
 def _schema(spec: FunctionSpec, handler: Any) -> FunctionSchema:

@@ -53,9 +53,17 @@ def render_block(lines: Sequence[RecalledLine], *, note: str = "") -> str:
 
 
 def is_our_block(message: object, *, tag: str | None = None) -> bool:
-    """Whether a message is one of our blocks by its form (of one tag, or of any). Prefer identity where you can."""
-    if not isinstance(message, Mapping) or message.get("role") != "developer":
+    """Whether a message is one of our blocks by its form (of one tag, or of any). Prefer identity where you can.
+
+    With recordings in it, it is a user message whose first part is the block's text.
+    """
+    if not isinstance(message, Mapping):
         return False
     content = message.get("content")
     starts = _OUR_STARTS if tag is None else (f"<{tag}>",)
-    return isinstance(content, str) and content.startswith(starts)
+    if message.get("role") == "developer":
+        return isinstance(content, str) and content.startswith(starts)
+    if message.get("role") != "user" or not isinstance(content, list) or not content:
+        return False
+    text = content[0].get("text") if isinstance(content[0], Mapping) else None
+    return isinstance(text, str) and text.startswith(starts)

@@ -9,7 +9,7 @@ is the application's own (a primed conversation) and becomes no page and never l
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pipecat_voicectx.memory.exchanges import ExchangeTracker
 from pipecat_voicectx.memory.pages import PageStates, VoicePage
@@ -22,10 +22,16 @@ _MAX_KNOWN_MESSAGES = 512
 
 
 class ContextFollower:
-    """Turns what appears in a context into begun and finished exchanges of a tracker."""
+    """Turns what appears in a context into begun and finished exchanges of a tracker.
 
-    def __init__(self, tracker: ExchangeTracker) -> None:
+    Args:
+        tracker: What it feeds.
+        steering: Functions whose call is no answer; see `read_exchanges`.
+    """
+
+    def __init__(self, tracker: ExchangeTracker, *, steering: Collection[str] = ()) -> None:
         self._tracker = tracker
+        self._steering = frozenset(steering)
         self._known: OrderedDict[int, tuple[object, str]] = OrderedDict()
         self._by_text: OrderedDict[str, str] = OrderedDict()
         self._open_text: str | None = None
@@ -34,6 +40,10 @@ class ContextFollower:
     def open_text(self) -> str | None:
         """The user text of the open exchange, as last seen. None: no user turn yet."""
         return self._open_text
+
+    def read(self, messages: Sequence[object]) -> list[Exchange]:
+        """The exchanges of a context as this follower sees them."""
+        return read_exchanges(messages, steering=self._steering)
 
     def page_of(self, exchange: Exchange) -> str | None:
         """The page an exchange of the context lives in. None: it is not ours."""
@@ -47,7 +57,7 @@ class ContextFollower:
         self, messages: Sequence[object], *, now_secs: float, wall_secs: float, states: PageStates
     ) -> list[VoicePage]:
         """Reads the context as it is now; returns the pages to write, oldest first."""
-        exchanges = read_exchanges(messages)
+        exchanges = self.read(messages)
         if not exchanges:
             return []
         changed: list[VoicePage] = []
@@ -73,9 +83,10 @@ class ContextFollower:
         found = next((e for e in reversed(exchanges) if self._by_identity(e) == open_id), None)
         if found is None:
             found = next((e for e in reversed(exchanges) if self.page_of(e) == open_id), None)
+        open_calls = found.open_calls if found is not None else ()
         return self._tracker.finish(
             context_text=found.bot_text if found is not None else "",
-            open_calls=found.open_calls if found is not None else (),
+            open_calls=tuple(name for name in open_calls if name not in self._steering),
             wall_secs=wall_secs,
         )
 

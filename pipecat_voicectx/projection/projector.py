@@ -90,6 +90,10 @@ class ProjectedHistory:
             return len(self.omitted)
         return sum(item.fidelity is fidelity for item in self.items)
 
+    def tokens_of(self, fidelity: Fidelity) -> int:
+        """Tokens of the items with this fidelity."""
+        return sum(item.tokens for item in self.items if item.fidelity is fidelity)
+
 
 _RUNGS = (Fidelity.AUDIO, Fidelity.TRANSCRIPT, Fidelity.SUMMARY)
 _SHORTENED = (Fidelity.AUDIO, Fidelity.TRANSCRIPT)

@@ -17,7 +17,7 @@ The messages themselves are never changed, only which of them are in the list.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipecat_voicectx.memory.text import is_acknowledgement, is_question
@@ -43,9 +43,9 @@ class Exchange:
     bot_text: str
     """Assistant text only, joined."""
     called: tuple[str, ...]
-    """Names of the functions called, in order."""
+    """Names of the functions called, in order; not those that steer the pipeline."""
     open_calls: tuple[str, ...]
-    """Names of the functions without a result yet."""
+    """Names of the functions, of whatever kind, without a result yet."""
     call_ids: frozenset[str]
     """Ids of tool calls made in, and of results delivered into, this exchange."""
     recognised: bool
@@ -79,21 +79,30 @@ def message_text(message: object) -> str:
     return ""
 
 
-def read_exchanges(messages: Sequence[object]) -> list[Exchange]:
-    """The exchanges of a context, oldest first. User messages in a row belong to one exchange."""
+def read_exchanges(messages: Sequence[object], *, steering: Collection[str] = ()) -> list[Exchange]:
+    """The exchanges of a context, oldest first. User messages in a row belong to one exchange.
+
+    Args:
+        messages: The context's messages.
+        steering: Functions that steer the pipeline. A call of one is no answer: a caller who goes on after the model
+            has called `defer_response` goes on with the same turn.
+    """
     groups: list[list[int]] = []
     answered = True
+    quiet: set[str] = set()
     for position, message in enumerate(messages):
         role = _role(message)
         if role == "user":
+            if is_our_block(message):
+                continue
             if answered or not groups:
                 groups.append([])
             groups[-1].append(position)
             answered = False
         elif groups and not _is_applications(message):
             groups[-1].append(position)
-            answered = True
-    return [_exchange(messages, group) for group in groups]
+            answered = answered or not _steers(message, steering, quiet)
+    return [_exchange(messages, group, steering) for group in groups]
 
 
 def edit_window(
@@ -197,7 +206,20 @@ def _without_split_calls(
         leaving = kept
 
 
-def _exchange(messages: Sequence[object], group: Sequence[int]) -> Exchange:
+def _steers(message: object, steering: Collection[str], quiet: set[str]) -> bool:
+    """Whether a message is a call of a steering function or its result; `quiet` collects the calls' ids."""
+    if not steering or not isinstance(message, Mapping):
+        return False
+    if message.get("role") == "tool":
+        return message.get("tool_call_id") in quiet
+    calls = [_call(call) for call in message.get("tool_calls") or ()]
+    if not calls or message_text(message).strip() or any(name not in steering for name, _ in calls):
+        return False
+    quiet.update(call_id for _, call_id in calls)
+    return True
+
+
+def _exchange(messages: Sequence[object], group: Sequence[int], steering: Collection[str] = ()) -> Exchange:
     users: list[object] = []
     bot: list[str] = []
     calls: dict[str, str] = {}
@@ -230,7 +252,7 @@ def _exchange(messages: Sequence[object], group: Sequence[int]) -> Exchange:
         user_messages=tuple(users),
         user_text=" ".join(text for m in users if (text := message_text(m).strip())),
         bot_text=" ".join(text for text in (part.strip() for part in bot) if text),
-        called=tuple(calls.values()),
+        called=tuple(name for name in calls.values() if name not in steering),
         open_calls=tuple(name for call_id, name in calls.items() if call_id in pending),
         call_ids=frozenset(call_ids | set(calls)),
         recognised=recognised,

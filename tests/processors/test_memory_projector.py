@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loguru import logger
 from pipecat.frames.frames import (
     CancelFrame,
     EndFrame,
     Frame,
     LLMContextFrame,
     LLMContextUserTurnFrame,
+    MetricsFrame,
     StartFrame,
     TranscriptionFrame,
 )
 from pipecat.pipeline.pipeline import Pipeline
-from pipecat.pipeline.worker import PipelineWorker
+from pipecat.pipeline.worker import PipelineParams, PipelineWorker
 from pipecat.processors.aggregators.llm_context import LLMContext, LLMSpecificMessage
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.services.openai.llm import OpenAILLMService
@@ -29,7 +31,9 @@ from pipecat.workers.runner import WorkerRunner
 from pipecat_voicectx.memory.pages import BotTextSource, Owner, PageStates, VoicePage
 from pipecat_voicectx.playback.heard import BoundaryEvidence, HeardTurn
 from pipecat_voicectx.processors.frames import HeardTurnFrame, NetworkStateFrame, SpeakingRateFrame
-from pipecat_voicectx.processors.memory_projector import MemoryProjector, MemoryProjectorConfig, Recall
+from pipecat_voicectx.processors.memory_projector import MemoryProjector
+from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
+from pipecat_voicectx.processors.projection_metrics import ProjectionMetricsData
 from pipecat_voicectx.projection.report import ProjectionReport
 from pipecat_voicectx.states.network import LinkBand, NetworkState
 from pipecat_voicectx.states.speaking_rate import SpeakingRateState
@@ -139,6 +143,7 @@ def in_call(
     context: LLMContext | None = None,
     answers: Sequence[str] = (),
     last_frame: type[Frame] = EndFrame,
+    metrics: bool = False,
 ) -> Call:
     """Runs a script against a fresh pipeline on virtual time and ends the call properly."""
 
@@ -153,7 +158,11 @@ def in_call(
         async with OpenAIServer(Scripted(*answers)) as server:
             llm = OpenAILLMService(api_key="x", base_url=server.base_url)
             collector = Collector()
-            worker = PipelineWorker(Pipeline([projector, llm, collector]), cancel_on_idle_timeout=False)
+            worker = PipelineWorker(
+                Pipeline([projector, llm, collector]),
+                params=PipelineParams(enable_metrics=metrics),
+                cancel_on_idle_timeout=False,
+            )
             call = Call(projector, server, worker, context or LLMContext([dict(SYSTEM)]), collector)
             projector.add_event_handler("on_projected", lambda _p, report: call.reports.append(report))
             projector.add_event_handler("on_recall", lambda _p, recall: call.recalls.append(recall))
@@ -241,6 +250,53 @@ def test_F17_tokens_of_a_long_call_stay_flat_and_the_report_says_who_used_them()
     parts = call.reports[-1].tokens
     assert parts.total == parts.system + parts.history + parts.recalled
     assert min(parts.system, parts.history) > 0
+
+
+def test_the_report_reaches_observers_and_the_debug_log_without_a_word_that_was_said() -> None:
+    lines: list[str] = []
+    sink = logger.add(lines.append, level="DEBUG", filter="pipecat_voicectx")
+
+    async def script(call: Call) -> None:
+        await trip_then_drift(call)
+        await call.user("Which hotel do you suggest for us and the dog?")
+
+    try:
+        call = in_call(script, config=SMALL, metrics=True)
+    finally:
+        logger.remove(sink)
+    frames = [frame for frame in call.collector.frames if isinstance(frame, MetricsFrame)]
+    metrics = [data for frame in frames for data in frame.data if isinstance(data, ProjectionMetricsData)]
+    assert len(metrics) == len(call.reports) == 5
+    report = call.reports[-1]
+    assert metrics[-1].recalled_tokens == report.tokens.recalled > report.transcript_tokens > 0
+    assert report.audio_tokens == report.summary_tokens == 0
+    told = [line for line in lines if "context of about" in line]
+    assert len(told) == 5
+    assert f"recalled {report.tokens.recalled}" in told[-1]
+    assert not [line for line in lines if "hotel" in line or "penguins" in line]
+
+
+def test_a_turn_that_goes_on_after_the_model_deferred_is_one_page(tmp_path: Path) -> None:
+    async def script(call: Call) -> None:
+        await call.user("My gate number is")
+        function = {"name": "defer_response", "arguments": "{}"}
+        calls: Any = [{"id": "d1", "type": "function", "function": function}]
+        call.context.add_message({"role": "assistant", "tool_calls": calls})
+        call.context.add_message({"role": "tool", "tool_call_id": "d1", "content": "{}"})
+        await call.user("four two.")
+        # The orchestrator takes its call out and makes one message of the two.
+        call.context.set_messages([dict(SYSTEM), {"role": "user", "content": "My gate number is four two."}])
+        call.context.add_message({"role": "assistant", "content": "Thanks."})
+        await call.user("And the plane?", "At nine.")
+
+    call = in_call(script, store=tmp_path / "m")
+    last = {page.id: page for page in call.written}
+    assert [
+        (p.user_text, p.bot_text, p.open_calls) for p in sorted(last.values(), key=lambda p: p.index)
+    ] == [
+        ("My gate number is four two.", "Thanks.", ()),
+        ("And the plane?", "At nine.", ()),
+    ]
 
 
 def test_F17_a_huge_tool_result_leaves_with_its_exchange_at_once() -> None:

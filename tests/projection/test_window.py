@@ -201,3 +201,38 @@ def _ids(message: Any) -> list[str]:
     if message["content"].startswith('{"type": "async_tool"'):
         return [json.loads(message["content"])["tool_call_id"]]
     return []
+
+
+DEFER = {
+    "role": "assistant",
+    "tool_calls": [{"id": "d1", "type": "function", "function": {"name": "defer_response"}}],
+}
+
+
+def test_a_caller_who_goes_on_after_a_deferral_goes_on_with_the_same_turn() -> None:
+    messages = [
+        {"role": "user", "content": "My number is"},
+        DEFER,
+        {"role": "tool", "tool_call_id": "d1", "content": "waiting"},
+        {"role": "user", "content": "four two."},
+        {"role": "assistant", "content": "Thanks."},
+    ]
+    assert [e.user_text for e in read_exchanges(messages)] == ["My number is", "four two."]
+    (exchange,) = read_exchanges(messages, steering={"defer_response"})
+    assert (exchange.user_text, exchange.bot_text) == ("My number is four two.", "Thanks.")
+    assert exchange.called == ()
+    assert exchange.positions == (0, 1, 2, 3, 4)
+
+
+def test_a_steering_call_that_comes_with_words_is_an_answer() -> None:
+    spoken = {**DEFER, "content": "One moment."}
+    messages = [{"role": "user", "content": "a"}, spoken, {"role": "user", "content": "b"}]
+    assert len(read_exchanges(messages, steering={"defer_response"})) == 2
+
+
+def test_our_block_with_recordings_in_it_is_no_turn_of_the_caller() -> None:
+    block = {"role": "user", "content": [{"type": "text", "text": "<recalled_context>\n- a"}]}
+    messages = [block, {"role": "user", "content": "hello"}]
+    assert [e.user_text for e in read_exchanges(messages)] == ["hello"]
+    edit = edit_window(messages, block=None, may_leave=lambda e: True, keep_last=2)
+    assert edit.messages == ({"role": "user", "content": "hello"},)
