@@ -173,6 +173,7 @@ class PlaybackLedger(FrameProcessor):
                 tts,
                 utterance_now=self._taps.synthesizing,
                 played=lambda: self._settler.played_secs(time.monotonic()),
+                speech_began=self._settler.speech_started,
             )
         self._waiting_end: tuple[Frame, tuple[int, int | None]] | None = None
         self._speed_wpm: float | None = None
