@@ -1,37 +1,47 @@
-"""Audio clips of pages: Opus files beside the page store, named by their content, under a size cap.
+"""Audio clips of pages: Opus files beside the page store, named by owner and content, under a size cap.
 
-A clip's name is the hash of the samples it was made of, so the same audio is kept once and a name never changes its
-meaning. A file is written whole or not at all (temporary name, flush, rename). Over the cap the clips that were longest
-neither written nor used go first: `use` is called when a page's audio enters a prompt, so what is relevant stays.
+A clip's name is a hash of its owner and one of the samples it was made of: the same audio is kept once, a name never
+changes its meaning, and an owner's clips are found and erased without asking any page. A file is written whole or not
+at all (temporary name, flush, rename). Over the cap the clips that were longest neither written nor used go
+first: `use` is called when a page was relevant to a turn, so what is relevant stays.
 
-Encoding needs PyAV, which comes with the `webrtc` extra. All methods block (a second of speech encodes in some
-milliseconds): call them from a worker thread. Thread-safe.
+Encoding needs PyAV, which comes with the `webrtc` extra. All methods but `submit` block (a second of speech encodes in
+some milliseconds): call them from a worker thread, such as the store's own. Thread-safe.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pipecat_voicectx.errors import BadInputError, UnavailableError, UsageError
+from pipecat_voicectx.memory.pages import Owner
 
-__all__ = ["ClipStore", "ClipStoreStats"]
+__all__ = ["DEFAULT_MAX_BYTES", "ClipStore", "ClipStoreStats", "erase_clips", "open_clip_store"]
+
+T = TypeVar("T")
+
+# Chosen: some eighteen hours of speech.
+DEFAULT_MAX_BYTES = 200_000_000
 
 # Opus takes 8, 12, 16, 24 and 48 kHz; other rates are resampled to this one.
 _OPUS_RATES_HZ = (8_000, 12_000, 16_000, 24_000, 48_000)
 _FALLBACK_RATE_HZ = 24_000
 # Chosen: speech is transparent enough to be understood again; 3 kB a second.
 _BITS_PER_SEC = 24_000
-_NAME_CHARS = 32
+_OWNER_CHARS = 16
+_CONTENT_CHARS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +68,7 @@ class ClipStore:
         UnavailableError: PyAV is not installed, or the folder cannot be written.
     """
 
-    def __init__(self, folder: str | Path, *, max_bytes: int = 200_000_000) -> None:
+    def __init__(self, folder: str | Path, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         if max_bytes < 10_000:
             raise UsageError("a clip store needs max_bytes of at least 10000")
         try:
@@ -72,6 +82,8 @@ class ClipStore:
         self._sizes: OrderedDict[str, int] = OrderedDict()
         self._evicted = 0
         self._damaged = 0
+        self._users = 0
+        self._thread: ThreadPoolExecutor | None = None
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._scan()
@@ -80,7 +92,32 @@ class ClipStore:
                 f"clip store {folder} cannot be used: {error.strerror or error}"
             ) from error
 
-    def add(self, pcm: bytes, *, sample_rate_hz: int) -> str:
+    def submit(self, work: Callable[[ClipStore], T]) -> Future[T]:
+        """Runs `work` on the store's own thread; returns at once.
+
+        Raises:
+            UnavailableError: Everybody who opened the store has closed it.
+        """
+        with self._lock:
+            if not self._users:
+                raise UnavailableError("the clip store is closed")
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="voicectx-clips")
+            return self._thread.submit(work, self)
+
+    def close(self) -> None:
+        """Gives a store of `open_clip_store` back. The last user's call waits for what was submitted."""
+        with _registry_lock:
+            self._users -= 1
+            if self._users > 0:
+                return
+            _registry.pop(str(self._folder), None)
+            with self._lock:
+                thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.shutdown(wait=True)
+
+    def add(self, pcm: bytes, *, sample_rate_hz: int, owner: Owner) -> str:
         """Keeps 16-bit mono samples; returns the clip's name.
 
         Raises:
@@ -89,7 +126,7 @@ class ClipStore:
         """
         if not pcm or len(pcm) % 2 or sample_rate_hz <= 0:
             raise BadInputError("a clip needs whole 16-bit samples and a rate")
-        name = hashlib.blake2b(pcm + str(sample_rate_hz).encode(), digest_size=_NAME_CHARS // 2).hexdigest()
+        name = _owner_part(owner) + _hash(pcm + str(sample_rate_hz).encode(), _CONTENT_CHARS)
         with self._lock:
             if name in self._sizes:
                 self._sizes.move_to_end(name)
@@ -101,11 +138,14 @@ class ClipStore:
             self._evict(keep=name)
         return name
 
-    def read(self, name: str) -> tuple[bytes, int] | None:
-        """Samples and rate of a clip. None: evicted, erased or damaged (then it is deleted and counted)."""
+    def read(self, name: str, *, sample_rate_hz: int | None = None) -> tuple[bytes, int] | None:
+        """Samples and rate of a clip, resampled if a rate is given.
+
+        None: evicted, erased or damaged (then it is deleted and counted).
+        """
         path = self._path(name)
         try:
-            return self._decode(path.read_bytes())
+            return self._decode(path.read_bytes(), sample_rate_hz)
         except FileNotFoundError:
             return None
         except (self._av.error.FFmpegError, ValueError, IndexError):
@@ -119,12 +159,24 @@ class ClipStore:
         with self._lock:
             if name in self._sizes:
                 self._sizes.move_to_end(name)
-                os.utime(self._path(name))
+                with contextlib.suppress(FileNotFoundError):
+                    os.utime(self._path(name))
 
     def erase(self, names: Collection[str]) -> int:
         """Deletes clips; returns how many were there."""
         with self._lock:
             return sum(self._delete(name) for name in names)
+
+    def erase_owner(self, owner: Owner) -> int:
+        """Deletes all clips of an owner, those that no page names included; returns how many there were."""
+        with self._lock:
+            names = [name for name in self._sizes if name.startswith(_owner_part(owner))]
+            return sum(self._delete(name) for name in names)
+
+    def count(self, owner: Owner) -> int:
+        """How many clips of an owner there are."""
+        with self._lock:
+            return sum(name.startswith(_owner_part(owner)) for name in self._sizes)
 
     def stats(self) -> ClipStoreStats:
         """What is kept, and the counters."""
@@ -135,9 +187,9 @@ class ClipStore:
             )
 
     def _path(self, name: str) -> Path:
-        if len(name) != _NAME_CHARS or not all(c in "0123456789abcdef" for c in name):
+        if len(name) != _OWNER_CHARS + _CONTENT_CHARS or not all(c in "0123456789abcdef" for c in name):
             raise BadInputError("not the name of a clip")
-        return self._folder / name[:2] / f"{name}.opus"
+        return self._folder / name[:_OWNER_CHARS] / f"{name}.opus"
 
     def _scan(self) -> None:
         for leftover in self._folder.glob("*/*.tmp"):
@@ -191,10 +243,52 @@ class ClipStore:
                 container.mux(packet)
         return out.getvalue()
 
-    def _decode(self, data: bytes) -> tuple[bytes, int]:
+    def _decode(self, data: bytes, rate_hz: int | None) -> tuple[bytes, int]:
         with self._av.open(io.BytesIO(data)) as container:
-            rate = container.streams.audio[0].rate
+            rate = rate_hz or container.streams.audio[0].rate
             resampler = self._av.AudioResampler(format="s16", layout="mono", rate=rate)
             parts = [part for frame in container.decode(audio=0) for part in resampler.resample(frame)]
             parts += resampler.resample(None)
         return b"".join(part.to_ndarray().astype("<i2").tobytes() for part in parts), int(rate)
+
+
+_registry: dict[str, ClipStore] = {}
+_registry_lock = threading.Lock()
+
+
+def open_clip_store(folder: str | Path, *, max_bytes: int = DEFAULT_MAX_BYTES) -> ClipStore:
+    """The store of a folder, the same one for everybody in the process; `close` it. Blocks while it looks around.
+
+    Raises:
+        UsageError: A cap below 10 kB.
+        UnavailableError: PyAV is not installed, or the folder cannot be written.
+    """
+    path = Path(folder).expanduser().absolute()
+    with _registry_lock:
+        store = _registry.get(str(path))
+        if store is None:
+            store = _registry[str(path)] = ClipStore(path, max_bytes=max_bytes)
+        store._users += 1
+        return store
+
+
+def erase_clips(folder: Path, owner: Owner) -> tuple[int, int]:
+    """Deletes an owner's clips; returns how many there were and how many are left. Needs no PyAV. Blocks.
+
+    For administration: a session that has the store open goes on counting what is gone.
+    """
+    own = folder / _owner_part(owner)
+    files = list(own.glob("*.opus"))
+    for file in [*files, *own.glob("*.tmp")]:
+        file.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        own.rmdir()
+    return len(files), len(list(own.glob("*")))
+
+
+def _owner_part(owner: Owner) -> str:
+    return _hash(f"{owner.user_id}\x1f{owner.agent_id}".encode(), _OWNER_CHARS)
+
+
+def _hash(data: bytes, chars: int) -> str:
+    return hashlib.blake2b(data, digest_size=chars // 2).hexdigest()

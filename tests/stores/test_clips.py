@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 from pipecat_voicectx.errors import BadInputError, UnavailableError, UsageError
-from pipecat_voicectx.stores.clips import ClipStore
+from pipecat_voicectx.memory.pages import Owner
+from pipecat_voicectx.stores.clips import ClipStore, erase_clips, open_clip_store
 
 pytest.importorskip("av", reason="audio clips need PyAV: pip install 'pipecat-voicectx[webrtc]'")
+
+
+ANN, BEN = Owner(user_id="ann"), Owner(user_id="ben")
 
 
 def tone(secs: float, *, hertz: float = 440, rate: int = 16_000) -> bytes:
@@ -29,7 +33,7 @@ def files(folder: Path) -> list[Path]:
 def test_a_clip_comes_back_as_the_sound_it_was_and_much_smaller(tmp_path: Path) -> None:
     clips = ClipStore(tmp_path)
     pcm = tone(2)
-    name = clips.add(pcm, sample_rate_hz=16_000)
+    name = clips.add(pcm, sample_rate_hz=16_000, owner=ANN)
     read = clips.read(name)
     assert read is not None
     back, rate = read
@@ -40,16 +44,18 @@ def test_a_clip_comes_back_as_the_sound_it_was_and_much_smaller(tmp_path: Path) 
 
 def test_a_rate_that_opus_does_not_know_is_resampled(tmp_path: Path) -> None:
     clips = ClipStore(tmp_path)
-    read = clips.read(clips.add(tone(1, rate=22_050), sample_rate_hz=22_050))
+    read = clips.read(clips.add(tone(1, rate=22_050), sample_rate_hz=22_050, owner=ANN))
     assert read is not None
     assert loudest_hertz(*read) == pytest.approx(440, abs=5)
 
 
 def test_the_same_audio_is_kept_once(tmp_path: Path) -> None:
     clips = ClipStore(tmp_path)
-    assert clips.add(tone(1), sample_rate_hz=16_000) == clips.add(tone(1), sample_rate_hz=16_000)
+    assert clips.add(tone(1), sample_rate_hz=16_000, owner=ANN) == clips.add(
+        tone(1), sample_rate_hz=16_000, owner=ANN
+    )
     assert clips.stats().clips == 1
-    clips.add(tone(1), sample_rate_hz=8_000)
+    clips.add(tone(1), sample_rate_hz=8_000, owner=ANN)
     assert clips.stats().clips == 2
 
 
@@ -57,7 +63,7 @@ def test_over_the_cap_the_clips_longest_unused_go_first(tmp_path: Path) -> None:
     clips = ClipStore(tmp_path, max_bytes=20_000)
     names = []
     for number in range(8):
-        names.append(clips.add(tone(1, hertz=300 + 50 * number), sample_rate_hz=16_000))
+        names.append(clips.add(tone(1, hertz=300 + 50 * number), sample_rate_hz=16_000, owner=ANN))
         clips.use(names[0])
     stats = clips.stats()
     assert stats.bytes <= 20_000
@@ -68,8 +74,8 @@ def test_over_the_cap_the_clips_longest_unused_go_first(tmp_path: Path) -> None:
 
 
 def test_clips_are_there_after_a_restart_and_leftovers_of_a_crash_are_not(tmp_path: Path) -> None:
-    name = ClipStore(tmp_path).add(tone(1), sample_rate_hz=16_000)
-    leftover = tmp_path / name[:2] / "half.tmp"
+    name = ClipStore(tmp_path).add(tone(1), sample_rate_hz=16_000, owner=ANN)
+    leftover = tmp_path / name[:16] / "half.tmp"
     leftover.write_bytes(b"half a clip")
     clips = ClipStore(tmp_path)
     assert clips.read(name) is not None
@@ -79,20 +85,20 @@ def test_clips_are_there_after_a_restart_and_leftovers_of_a_crash_are_not(tmp_pa
 
 def test_a_damaged_clip_is_deleted_and_counted(tmp_path: Path) -> None:
     clips = ClipStore(tmp_path)
-    name = clips.add(tone(1), sample_rate_hz=16_000)
+    name = clips.add(tone(1), sample_rate_hz=16_000, owner=ANN)
     (file,) = files(tmp_path)
     for damage in (b"", b"not ogg at all"):
         file.write_bytes(damage)
         assert clips.read(name) is None
         assert not file.exists()
-        name = clips.add(tone(1), sample_rate_hz=16_000)
+        name = clips.add(tone(1), sample_rate_hz=16_000, owner=ANN)
     assert clips.stats().damaged == 2
 
 
 def test_erased_clips_leave_no_file(tmp_path: Path) -> None:
     clips = ClipStore(tmp_path)
-    name = clips.add(tone(1), sample_rate_hz=16_000)
-    assert clips.erase([name, "0" * 32]) == 1
+    name = clips.add(tone(1), sample_rate_hz=16_000, owner=ANN)
+    assert clips.erase([name, "0" * 40]) == 1
     assert files(tmp_path) == []
     assert clips.read(name) is None
 
@@ -105,7 +111,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(UnavailableError, match="No space left"):
-        clips.add(tone(1), sample_rate_hz=16_000)
+        clips.add(tone(1), sample_rate_hz=16_000, owner=ANN)
     assert files(tmp_path) == []
     assert clips.stats().clips == 0
 
@@ -114,7 +120,7 @@ def test_wrong_input_and_settings_are_refused(tmp_path: Path) -> None:
     clips = ClipStore(tmp_path)
     for pcm in (b"", b"x"):
         with pytest.raises(BadInputError):
-            clips.add(pcm, sample_rate_hz=16_000)
+            clips.add(pcm, sample_rate_hz=16_000, owner=ANN)
     with pytest.raises(BadInputError):
         clips.read("../../etc/passwd")
     with pytest.raises(UsageError):
@@ -122,3 +128,45 @@ def test_wrong_input_and_settings_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UnavailableError):
         ClipStore(tmp_path / "file")
+
+
+def test_the_same_audio_of_two_owners_is_two_clips_and_one_can_be_erased_whole(tmp_path: Path) -> None:
+    clips = ClipStore(tmp_path)
+    anns = clips.add(tone(1), sample_rate_hz=16_000, owner=ANN)
+    clips.add(tone(1, hertz=300), sample_rate_hz=16_000, owner=ANN)
+    bens = clips.add(tone(1), sample_rate_hz=16_000, owner=BEN)
+    assert anns != bens
+    assert clips.count(ANN) == 2
+    assert clips.erase_owner(ANN) == 2
+    assert clips.count(ANN) == 0
+    assert clips.read(anns) is None
+    assert clips.read(bens) is not None
+    assert erase_clips(tmp_path, BEN) == (1, 0)
+    assert files(tmp_path) == []
+
+
+def test_everybody_in_the_process_has_the_same_store_of_a_folder_until_the_last_closes_it(
+    tmp_path: Path,
+) -> None:
+    first, second = open_clip_store(tmp_path), open_clip_store(tmp_path)
+    assert first is second
+    first.close()
+    name = second.submit(lambda clips: clips.add(tone(1), sample_rate_hz=16_000, owner=ANN)).result()
+    second.close()
+    with pytest.raises(UnavailableError, match="closed"):
+        second.submit(lambda clips: None)
+    third = open_clip_store(tmp_path)
+    assert third is not second
+    assert third.read(name, sample_rate_hz=8_000) is not None
+    third.close()
+
+
+def test_a_clip_is_read_at_the_rate_that_is_asked_for(tmp_path: Path) -> None:
+    clips = ClipStore(tmp_path)
+    read = clips.read(
+        clips.add(tone(1, rate=48_000), sample_rate_hz=48_000, owner=ANN), sample_rate_hz=16_000
+    )
+    assert read is not None
+    assert read[1] == 16_000
+    assert len(read[0]) == pytest.approx(32_000, rel=0.05)
+    assert loudest_hertz(*read) == pytest.approx(440, abs=5)
