@@ -22,10 +22,11 @@ from pipecat.frames.frames import (
     SpeechControlParamsFrame,
     StartFrame,
 )
-from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+from pipecat.processors.frame_processor import FrameDirection
 from pipecat.transports.base_transport import BaseTransport
 
 from pipecat_voicectx.orchestrator.directives import SetVadSilenceDuration
+from pipecat_voicectx.processors.audio_lane import AudioLane
 from pipecat_voicectx.processors.frames import DirectiveFrame, NetworkStateFrame
 from pipecat_voicectx.processors.stats_poller import StatsPoller
 from pipecat_voicectx.signals.audio_gaps import AudioGap, PtsGapDetector
@@ -51,7 +52,7 @@ _HINTS_HELP = (None, NetworkSource.AUDIO_PATTERN, NetworkSource.DAILY_STATS)
 MUTED_AFTER_SECS = 0.3
 
 
-class NetworkTracker(FrameProcessor):
+class NetworkTracker(AudioLane):
     """Pushes `NetworkStateFrame`s downstream when the uplink changed materially, at most every 50 ms.
 
     Event handlers: `on_network_state(tracker, state: NetworkState)` with every pushed state;
@@ -108,7 +109,7 @@ class NetworkTracker(FrameProcessor):
         await self.push_frame(frame, direction)
         match frame:
             case InputAudioRawFrame():
-                await self._audio(frame)
+                await self.audio_passed(frame)
             case StartFrame():
                 self._start()
             case EndFrame() | CancelFrame():
@@ -135,7 +136,8 @@ class NetworkTracker(FrameProcessor):
             task, self._task = self._task, None
             await self.cancel_task(task)
 
-    async def _audio(self, frame: InputAudioRawFrame) -> None:
+    async def audio_passed(self, frame: InputAudioRawFrame) -> None:
+        """Looks at a frame of caller audio."""
         now_secs = time.monotonic()
         try:
             if self._evaluate_audio(frame, now_secs):

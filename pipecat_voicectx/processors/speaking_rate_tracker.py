@@ -15,8 +15,9 @@ from pipecat.frames.frames import (
     VADUserStartedSpeakingFrame,
     VADUserStoppedSpeakingFrame,
 )
-from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+from pipecat.processors.frame_processor import FrameDirection
 
+from pipecat_voicectx.processors.audio_lane import AudioLane
 from pipecat_voicectx.processors.frames import SpeakingRateFrame
 from pipecat_voicectx.sources.stt_words import read_timed_words
 from pipecat_voicectx.states.speaking_rate import SpeakingRateEstimator, SpeakingRateState
@@ -25,7 +26,7 @@ from pipecat_voicectx.states.utterances import UtteranceJoiner
 __all__ = ["SpeakingRateTracker"]
 
 
-class SpeakingRateTracker(FrameProcessor):
+class SpeakingRateTracker(AudioLane):
     """Estimates the caller's speaking rate from final transcripts and pushes `SpeakingRateFrame`s downstream.
 
     Event handlers: `on_speaking_rate(tracker, state: SpeakingRateState)` whenever the estimate changed.
