@@ -52,6 +52,7 @@ from pipecat_voicectx.orchestrator.modes import ControlMode
 from pipecat_voicectx.orchestrator.speed_calibration import SpeedCalibration
 from pipecat_voicectx.orchestrator.state_text import GUIDING_PRINCIPLE, RenderConfig, render_state
 from pipecat_voicectx.playback.heard import HeardTurn
+from pipecat_voicectx.processors.audio_lane import AudioLane
 from pipecat_voicectx.processors.context_edits import (
     make_state_block,
     merge_trailing_users,
@@ -92,7 +93,7 @@ class OrchestratorConfig:
     """When a state is worth its tokens."""
 
 
-class Orchestrator(FrameProcessor):
+class Orchestrator(AudioLane):
     """Event handlers: `on_directive(orchestrator, directive: Directive)` when one took effect,
     `on_directive_rejected(orchestrator, rejected: RejectedCall)` when a call changed nothing.
     """

@@ -59,6 +59,7 @@ from pipecat_voicectx.playback.settlement import (
     SettlementEvent,
     TurnSettler,
 )
+from pipecat_voicectx.processors.audio_lane import AudioLane
 from pipecat_voicectx.processors.frames import DirectiveFrame, HeardTurnFrame, NetworkStateFrame
 from pipecat_voicectx.runtimes.cascaded import CascadedTaps
 from pipecat_voicectx.runtimes.client_link import Announcements, ClientLink
@@ -121,7 +122,7 @@ class PlaybackLedgerConfig:
     """How the client is told about turns and revocations."""
 
 
-class PlaybackLedger(FrameProcessor):
+class PlaybackLedger(AudioLane):
     """Commits what was heard of each bot turn.
 
     Event handlers:
