@@ -50,15 +50,15 @@ unit: $(STAMP)
 pipeline: $(STAMP)
 	@echo "== pipeline: processors, sources and stores on virtual time"
 	@$(PYTEST) $(PARALLEL) tests --ignore tests/peers --ignore tests/browser --ignore tests/packaging --ignore tests/soak \
-	  --ignore tests/fuzz --ignore tests/examples $(foreach dir,$(CORE_TESTS),--ignore $(dir)) $(ARGS)
+	  --ignore tests/fuzz --ignore tests/examples --ignore tests/bots $(foreach dir,$(CORE_TESTS),--ignore $(dir)) $(ARGS)
 
 packaging: $(STAMP)
 	@echo "== packaging: layout, exports, wheel, README"
 	@$(PYTEST) tests/packaging $(ARGS)
 
-examples: $(STAMP) ## every example, as a user runs it
-	@echo "== examples"
-	@$(PYTEST) tests/examples $(ARGS)
+examples: $(STAMP) ## every example and bot, as a user runs it
+	@echo "== examples and bots"
+	@$(PYTEST) tests/examples tests/bots $(ARGS)
 
 peers: $(STAMP) ## real WebRTC peers over loopback
 	@echo "== peers: real aiortc connections, real time"

@@ -1,6 +1,8 @@
-"""A travel assistant on the phone, over WebRTC, with or without pipecat-voicectx.
+"""A travel assistant, over WebRTC, Daily or an eval harness, with or without pipecat-voicectx.
 
     python bots/local_bot.py              then open http://localhost:7860 and talk
+    python bots/local_bot.py -t daily     the same in a Daily room (needs DAILY_API_KEY)
+    pipecat eval suite bots/evals/suite.yaml              typed conversations, checked (text modality)
     VOICECTX_DEMO_PLUGIN=0 python bots/local_bot.py       the same bot, stock Pipecat
 
 With OPENAI_API_KEY it uses OpenAI; VOICECTX_WHISPER_MODEL (a faster-whisper folder) and OPENAI_BASE_URL (any
@@ -43,8 +45,23 @@ SYSTEM_PROMPT = (
     "your recommendation which wishes it meets. Never invent a booking."
 )
 
+
+def daily_params():
+    from pipecat.transports.daily.transport import DailyParams  # here: an extra that not everybody installs
+
+    return DailyParams(audio_in_enabled=True, audio_out_enabled=True)
+
+
+def eval_params():
+    from pipecat.evals.transport import EvalTransportParams
+
+    return EvalTransportParams(audio_in_enabled=True, audio_out_enabled=True)
+
+
 transport_params = {
     "webrtc": lambda: TransportParams(audio_in_enabled=True, audio_out_enabled=True),
+    "daily": daily_params,
+    "eval": eval_params,
 }
 
 

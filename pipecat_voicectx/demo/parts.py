@@ -19,6 +19,7 @@ from pipecat_voicectx.demo.espeak_tts import EspeakTTSService
 from pipecat_voicectx.demo.llm_host import SCRIPTED_LLM_ENV
 from pipecat_voicectx.demo.recorded_stt import RecordedCallSTT
 from pipecat_voicectx.demo.scenario import load_scenario
+from pipecat_voicectx.demo.typed_stt import TypedOnlySTT
 from pipecat_voicectx.errors import UsageError
 
 if TYPE_CHECKING:
@@ -104,10 +105,11 @@ def choose_parts(settings: BotSettings, transport: BaseTransport, *, system_prom
 def choose_embedder(settings: BotSettings) -> Embedder | None:
     """How memory turns texts into vectors; None for the plugin's own default. Blocks while a model loads.
 
-    The demo never fetches anything: without a model on this machine it compares words.
+    With a scripted language model nothing is fetched: without a model on this machine it compares words.
     """
     folder = os.environ.get(_EMBEDDINGS_ENV)
-    if settings.scenario_path is None and not folder:
+    scripted = settings.scenario_path is not None or os.environ.get(SCRIPTED_LLM_ENV) == "1"
+    if not scripted and not folder:
         return None
     embedder = _embedder(folder or None)
     lexical = "lexical" in embedder.name
@@ -121,7 +123,16 @@ def choose_embedder(settings: BotSettings) -> Embedder | None:
 
 
 def preload() -> None:
-    """Loads what takes seconds, before anybody is on the line. For a bot's own process."""
+    """Says which key is missing, then loads what takes seconds, before anybody is on the line. For a bot's process.
+
+    Exits with code 2 when there is nothing to think with.
+    """
+    if not os.environ.get(_KEY_ENV) and not os.environ.get(_BASE_URL_ENV):
+        print(
+            f"missing {_KEY_ENV}, or {_BASE_URL_ENV} of a compatible server: nothing to think with",
+            flush=True,
+        )
+        raise SystemExit(2)
     if os.environ.get("VOICECTX_DEMO_PLUGIN", "1") != "0":
         import pipecat_voicectx.voice_context  # noqa: F401
 
@@ -143,6 +154,8 @@ def user_speech_timeout_secs(settings: BotSettings) -> float:
 
 
 def _choose_stt(settings: BotSettings, transport: BaseTransport) -> tuple[STTService, str]:
+    if _typed(transport):
+        return TypedOnlySTT(), "nothing: an eval harness types the turns"
     model = os.environ.get(_WHISPER_ENV)
     if model:
         return _whisper(model), f"faster-whisper, model folder {model}"
@@ -154,10 +167,20 @@ def _choose_stt(settings: BotSettings, transport: BaseTransport) -> tuple[STTSer
         from pipecat.services.openai.stt import OpenAISTTService
 
         return OpenAISTTService(api_key=os.environ[_KEY_ENV]), "OpenAI speech to text (hosted)"
+    if os.environ.get(SCRIPTED_LLM_ENV) == "1":
+        return (
+            TypedOnlySTT(),
+            f"nothing: no {_KEY_ENV} and no {_WHISPER_ENV}; the language model is scripted too",
+        )
     raise UsageError(
         f"nothing to listen with: set {_KEY_ENV}, or {_WHISPER_ENV} to a faster-whisper model folder "
         "(voicectx demo needs neither)"
     )
+
+
+def _typed(transport: BaseTransport) -> bool:
+    """By name: Pipecat's eval package is not installed with every transport."""
+    return type(transport).__name__.startswith("Eval")
 
 
 def _whisper(model: str) -> STTService:
