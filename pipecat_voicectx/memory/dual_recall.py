@@ -7,7 +7,7 @@ recall takes well under a millisecond for a few thousand facts, so it may run on
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -152,6 +152,7 @@ def recall_from_brains(
     now_wall_secs: float,
     activation: Activation | None = None,
     vector: FloatArray | None = None,
+    similar: Mapping[str, float] | None = None,
     exclude: Collection[str] = (),
     config: DualRecallConfig | None = None,
 ) -> DualRecall:
@@ -164,13 +165,16 @@ def recall_from_brains(
         right: Whose nodes are matched.
         now_wall_secs: Unix time, for fading links and recency.
         activation: What earlier interim transcripts of this utterance activated.
-        vector: The embedding of the text, where it is ready.
+        vector: The embedding of the text, where it is ready and facts have vectors.
+        similar: Ids of facts that an engine found near in meaning, with its scores in 0..1.
         exclude: Facts that are in the prompt anyway.
         config: Budget and policy.
     """
     config = config or DualRecallConfig()
     routes = left.expand(left.activate(text, activation), now_wall_secs=now_wall_secs)
-    facts = _ranked(text, index, left, routes, vector, now_wall_secs, frozenset(exclude), config)
+    facts = _ranked(
+        text, index, left, routes, vector, similar or {}, now_wall_secs, frozenset(exclude), config
+    )
     persona = right.match(text, routes.entities, limit=config.max_persona) if config.max_persona else []
     neighbour = left.neighbour_sentence(routes.activation, now_wall_secs=now_wall_secs)
     found = DualRecall(facts=tuple(facts), persona=tuple(persona), neighbour=neighbour, routes=routes)
@@ -183,6 +187,7 @@ def _ranked(
     left: LeftBrain,
     routes: Routes,
     vector: FloatArray | None,
+    similar: Mapping[str, float],
     now_wall_secs: float,
     exclude: frozenset[str],
     config: DualRecallConfig,
@@ -190,6 +195,8 @@ def _ranked(
     scores = {fact.id: score for fact, score in index.search(text, vector=vector)}
     for fact_id in left.named_items(routes, limit=_CANDIDATES):
         scores.setdefault(fact_id, 0.0)
+    for fact_id, score in similar.items():
+        scores[fact_id] = scores.get(fact_id, 0.0) + score
     hard = config.policy is RoutePolicy.HARD_POOL and bool(routes.entities or routes.activation.schemas)
     ranked: list[tuple[float, float, Fact]] = []
     for fact_id, score in scores.items():

@@ -9,14 +9,22 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
 from typing import cast
 
 from pipecat_voicectx.errors import BadInputError, UsageError
 
-__all__ = ["PAGE_SCHEMA_VERSION", "BotTextSource", "Owner", "PageStates", "VoicePage", "page_id"]
+__all__ = [
+    "PAGE_SCHEMA_VERSION",
+    "BotTextSource",
+    "Owner",
+    "PageStates",
+    "VoicePage",
+    "emptied_page",
+    "page_id",
+]
 
 PAGE_SCHEMA_VERSION = 1
 
@@ -143,6 +151,21 @@ class VoicePage:
             )
         except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
             raise BadInputError(f"not a voice page: {type(error).__name__} at {error}") from error
+
+
+def emptied_page(page: VoicePage) -> VoicePage:
+    """The page without anything that was said: that an exchange took place, and when."""
+    return replace(
+        page,
+        user_text="",
+        bot_text="",
+        bot_text_source=BotTextSource.NONE,
+        unheard_text="",
+        summary="",
+        summarizer="",
+        user_audio_ref=None,
+        bot_audio_ref=None,
+    )
 
 
 def _number(value: object) -> float | None:

@@ -10,6 +10,9 @@ import hashlib
 import json
 import os
 from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from loguru import logger
@@ -21,7 +24,7 @@ from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.memory.query_log import QueryLog
 from pipecat_voicectx.memory.right_brain import RightBrain
 
-__all__ = ["BrainState", "brain_state_path"]
+__all__ = ["BrainState", "MemoryRequest", "RequestKind", "brain_state_path"]
 
 STATE_SCHEMA_VERSION = 1
 # Chosen: turns whose ids are remembered as handled; older pages are far behind the journal.
@@ -34,14 +37,49 @@ def brain_state_path(folder: Path, owner: Owner) -> Path:
     return folder / f"brains-{digest}.json"
 
 
+class RequestKind(Enum):
+    """What a caller asked of the memory itself."""
+
+    REMEMBER = "remember"
+    FORGET = "forget"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRequest:
+    """A request that is kept until the engine has carried it out: no page says it in a way that could be read again."""
+
+    kind: RequestKind
+    text: str
+    turn_id: str
+    wall_secs: float
+
+    def to_json(self) -> dict[str, object]:
+        """Plain JSON types."""
+        return {
+            "kind": self.kind.value, "text": self.text, "turn_id": self.turn_id, "wall_secs": self.wall_secs,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> MemoryRequest:
+        """The request that `to_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
+        return cls(
+            kind=RequestKind(data["kind"]),
+            text=str(data["text"]),
+            turn_id=str(data["turn_id"]),
+            wall_secs=float(str(data["wall_secs"])),
+        )
+
+
 class BrainState:
-    """Left and right brain, emergence, query log, and the turns that were handled."""
+    """Left and right brain, emergence, query log, turns that were handled, requests that are to be carried out."""
 
     def __init__(self) -> None:
         self.left = LeftBrain()
         self.right = RightBrain()
         self.emergence = Emergence()
         self.log = QueryLog()
+        self.requests: list[MemoryRequest] = []
+        """Requests that the engine has not carried out yet."""
         self._handled: OrderedDict[str, None] = OrderedDict()
 
     def handled(self, turn_id: str) -> bool:
@@ -54,8 +92,12 @@ class BrainState:
         while len(self._handled) > _MAX_HANDLED:
             self._handled.popitem(last=False)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, *, unsettled: Collection[str] = ()) -> None:
         """Replaces the file. Blocking.
+
+        Args:
+            path: Of the file.
+            unsettled: Turns whose facts the engine does not have yet; they count as not handled after a restart.
 
         Raises:
             OSError: The disk does not take it; the old file is as it was.
@@ -66,7 +108,8 @@ class BrainState:
             "right_brain": self.right.to_json(),
             "query_log": self.log.to_json(),
             "emergence": self.emergence.to_json(),
-            "handled": list(self._handled),
+            "handled": [turn_id for turn_id in self._handled if turn_id not in unsettled],
+            "requests": [request.to_json() for request in self.requests],
         }
         temporary = path.with_suffix(".tmp")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,12 +137,21 @@ class BrainState:
             state.right = RightBrain.from_json(data["right_brain"])
             state.log = QueryLog.from_json(data["query_log"])
             state.emergence.load_json(data["emergence"])
+            state.requests = [MemoryRequest.from_json(each) for each in data.get("requests", [])]
             state._handled = OrderedDict.fromkeys(str(each) for each in data["handled"])
         except (OSError, ValueError, KeyError, TypeError, BadInputError) as error:
             logger.warning("the brains' file cannot be used ({}); it is set aside", type(error).__name__)
             _set_aside(path)
             return cls(), False
         return state, True
+
+    @staticmethod
+    def delete(path: Path) -> bool:
+        """Deletes the file, and one that was set aside; whether something is left."""
+        files = (path, path.with_suffix(".unreadable"))
+        for file in files:
+            file.unlink(missing_ok=True)
+        return any(file.exists() for file in files)
 
 
 def _set_aside(path: Path) -> None:

@@ -1,13 +1,14 @@
 """FactMemory: the dual-brain memory of one owner, in one session, over any `MemoryEngine`.
 
 The path reads (`activate`, `recall`, `hot_cache`, `session`) work on what is in memory and never wait. Everything else
-is background work: `open` loads facts and brains while the call connects, `add_turn` extracts, reconciles and writes
-after a turn, `end_session` runs the long horizon.
+is background work: `attach` and `open` load facts and brains while the call connects, `add_turn` extracts, reconciles
+and writes after a turn, `end_session` runs the long horizon.
 
 Nothing is lost by a crash: turns come from pages that are journaled before they get here, every turn's id is kept with
-what came of it, and `open` handles the pages that were not handled yet. Handling one twice changes nothing. While the
-engine cannot be reached the session's own facts work, turns wait, and they are reconciled with what the engine holds
-once it answers. A turn that no extractor can read is kept verbatim as a note and counted.
+what came of it once the engine has it, and `open` handles the pages that were not handled yet. Handling one twice
+changes nothing. While the engine cannot be reached the session's own facts work, turns wait, and they are reconciled
+with what the engine holds once it answers. A turn that no extractor can read is kept verbatim as a note and counted.
+What the caller asked of the memory itself (remember, forget) is in the brains' file until the engine has done it.
 
 The brains live in one file per owner (`brain_state`), written when a session ends.
 """
@@ -15,30 +16,35 @@ The brains live in one file per owner (`brain_state`), written when a session en
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from loguru import logger
 
 from pipecat_voicectx.errors import BadInputError, UnavailableError, UsageError
-from pipecat_voicectx.memory.cleaning import clean_transcript, is_low_signal
+from pipecat_voicectx.memory.cleaning import is_low_signal
 from pipecat_voicectx.memory.consolidation import ConsolidationConfig, ConsolidationPlan, consolidate
-from pipecat_voicectx.memory.dual_recall import DualRecall, DualRecallConfig, FactIndex, recall_from_brains
-from pipecat_voicectx.memory.entities import mentions_in_fact, mentions_in_text
+from pipecat_voicectx.memory.dual_recall import DualRecall, DualRecallConfig
 from pipecat_voicectx.memory.extraction import ConversationFocus, Extraction, extract
 from pipecat_voicectx.memory.fact_schema import FactSchema
-from pipecat_voicectx.memory.facts import USER, Assertion, Change, Fact, Retraction, current_facts
-from pipecat_voicectx.memory.hot_cache import HotCache, build_hot_cache
+from pipecat_voicectx.memory.facts import Change, Fact, Retraction
+from pipecat_voicectx.memory.hot_cache import HotCache
 from pipecat_voicectx.memory.index import FloatArray
 from pipecat_voicectx.memory.left_brain import Activation, LeftBrain
 from pipecat_voicectx.memory.pages import Owner, VoicePage
-from pipecat_voicectx.memory.reconcile import Add, Delete, Keep, Operation, Update, reconcile
-from pipecat_voicectx.memory.records import MemoryRecord, RecordKind, record_id
-from pipecat_voicectx.memory.right_brain import PersonaKind, RightBrain, TurnAffect
+from pipecat_voicectx.memory.reconcile import Delete, Operation, reconcile
+from pipecat_voicectx.memory.right_brain import RightBrain, TurnAffect
 from pipecat_voicectx.memory.session_facts import SessionFacts
-from pipecat_voicectx.stores.brain_state import BrainState, brain_state_path
-from pipecat_voicectx.stores.engine import MemoryEngine, Unavailable, erase_owner
+from pipecat_voicectx.stores.brain_state import BrainState, MemoryRequest, RequestKind, brain_state_path
+from pipecat_voicectx.stores.engine import MemoryEngine
+from pipecat_voicectx.stores.fact_records import (
+    call_record,
+    note_record,
+    reflection_record,
+    requested_changes,
+)
 from pipecat_voicectx.stores.fact_turns import (
     AsyncEmergenceJudge,
     ErasedFacts,
@@ -47,14 +53,17 @@ from pipecat_voicectx.stores.fact_turns import (
     TurnExtractor,
 )
 from pipecat_voicectx.stores.fact_writer import FactWriter
+from pipecat_voicectx.stores.known_facts import KnownFacts
 
 __all__ = ["FactMemory"]
 
 EXPORT_SCHEMA_VERSION = 1
-# Measured: a fact takes the left brain some 0.2 ms; this many are a pause that no frame notices.
-_LEARNED_AT_ONCE = 16
 # Measured: reconciling among this many facts takes about 2 ms; more goes to a thread.
 _RECONCILED_INLINE = 500
+# Chosen: turns of a session that may wait for an engine; older ones are read again from their pages another time.
+_MAX_WAITING = 2_000
+# Chosen: what a search of the engine adds; a recall takes five.
+_SIMILAR = 10
 
 
 class FactMemory:
@@ -63,7 +72,7 @@ class FactMemory:
     Args:
         owner: Whose memory it is.
         session_id: This session.
-        engine: Where facts are kept. None: for this session only. Closing it is the caller's business.
+        engine: Where facts are kept. None: for this session only, until `attach`. Closing it is the caller's business.
         state_dir: Folder of the brains' file. None: they are rebuilt from the facts, emergence and traits are not kept.
         extractor: Reads turns in place of the rules, which remain its fallback.
         schema: What may be remembered. None: anything.
@@ -94,14 +103,15 @@ class FactMemory:
         self._judge = judge
         self._recall_config = recall or DualRecallConfig()
         self._writer = FactWriter(owner, engine)
-        self._brains = BrainState()
-        self._facts: dict[str, Fact] = {}
-        self._index = FactIndex()
+        self._known = KnownFacts()
         self._focus = ConversationFocus()
         self._affects: list[TurnAffect] = []
-        self._waiting: list[tuple[FactTurn, tuple[Change, ...]]] = []
+        self._waiting: deque[tuple[FactTurn, tuple[Change, ...]]] = deque(maxlen=_MAX_WAITING)
+        self._unsettled: set[str] = set()
+        self._forgotten_turns: set[str] = set()
+        # Changes come one after the other; writes too, but a slow engine holds up writes alone.
         self._lock = asyncio.Lock()
-        self._cache = HotCache()
+        self._write_lock = asyncio.Lock()
         self._last_call_summary = ""
         self._open_issues: tuple[str, ...] = ()
         self.session = SessionFacts()
@@ -111,28 +121,38 @@ class FactMemory:
     # The path: reads from memory
 
     @property
+    def owner(self) -> Owner:
+        """Whose memory it is."""
+        return self._owner
+
+    @property
     def hot_cache(self) -> HotCache:
         """Profile and persona of the caller; empty until they are loaded."""
-        return self._cache
+        return self._known.cache
 
     @property
     def facts(self) -> tuple[Fact, ...]:
         """All facts that are known here, ended ones included."""
-        return tuple(self._facts.values())
+        return tuple(self._known.facts.values())
+
+    @property
+    def size(self) -> int:
+        """How many those are."""
+        return len(self._known.facts)
 
     @property
     def left_brain(self) -> LeftBrain:
         """For a page ranking too, since pages are items: `left_brain.item_boosts(page_ids, recalled.routes)`."""
-        return self._brains.left
+        return self._known.brains.left
 
     @property
     def right_brain(self) -> RightBrain:
         """The persona graph."""
-        return self._brains.right
+        return self._known.brains.right
 
     def activate(self, text: str, before: Activation | None = None) -> Activation:
         """What an interim transcript activates. Reads only."""
-        return self._brains.left.activate(text, before)
+        return self.left_brain.activate(text, before)
 
     def recall(
         self,
@@ -141,25 +161,42 @@ class FactMemory:
         now_wall_secs: float,
         activation: Activation | None = None,
         vector: FloatArray | None = None,
+        similar: Mapping[str, float] | None = None,
     ) -> DualRecall:
         """What bears on the user's words. Reads only, so that a speculative turn leaves no trace; see `note_query`."""
-        return recall_from_brains(
+        return self._known.recall(
             text,
-            index=self._index,
-            left=self._brains.left,
-            right=self._brains.right,
             now_wall_secs=now_wall_secs,
             activation=activation,
             vector=vector,
+            similar=similar or {},
             config=self._recall_config,
         )
 
     def note_query(self, recalled: DualRecall) -> None:
         """Counts a confirmed turn's recall for emergence."""
         if recalled.routes is not None:
-            self._brains.log.add(recalled.routes.activation.entities)
+            self._known.brains.log.add(recalled.routes.activation.entities)
 
     # Background work
+
+    async def similar(self, text: str) -> dict[str, float]:
+        """Facts near a text in meaning, as the engine ranks them; {} when it does not answer. For `recall`."""
+        return await self._writer.similar(text, limit=_SIMILAR)
+
+    async def attach(
+        self, engine: MemoryEngine | None, *, owner: Owner | None = None, state_dir: Path | None = None
+    ) -> None:
+        """Gives the memory its engine, and its owner where the caller was anonymous until now; then `open` it.
+
+        What this session has established waits, and is reconciled with what the engine holds.
+        """
+        async with self._lock:
+            self._owner = owner or self._owner
+            self._engine = engine
+            self._state_path = brain_state_path(state_dir, self._owner) if state_dir is not None else None
+            self._writer = FactWriter(self._owner, engine)
+            self.status.loaded = engine is None
 
     async def open(
         self,
@@ -172,7 +209,7 @@ class FactMemory:
 
         Args:
             pages: The owner's pages in the order they were said; what a crash left unhandled is among them.
-            last_call_summary: For the hot cache.
+            last_call_summary: For the hot cache; the one that the engine holds by default.
             open_issues: For the hot cache.
 
         Raises:
@@ -187,11 +224,14 @@ class FactMemory:
             later = {page.id for page in pages}
             for page in pages:
                 later.discard(page.id)
-                if page.user_text and not self._brains.handled(page.id):
+                if page.user_text and not self._known.brains.handled(page.id):
                     await self._handle(FactTurn.from_page(page, question=question), later_turns=later)
+                    await asyncio.sleep(0)  # there may be many, and the call is going on
                 question = page.bot_text
+            for request in self._known.brains.requests:
+                await self._carry_out(request)
             self._rebuild_cache()
-            await self._write()
+        await self._write()
         if not loaded:
             raise UnavailableError(
                 "the memory engine does not answer; facts of earlier calls are missing for now"
@@ -204,73 +244,58 @@ class FactMemory:
             What was done to the facts; [] when the turn was handled before.
         """
         async with self._lock:
-            if self._brains.handled(turn.turn_id):
+            if self._known.brains.handled(turn.turn_id):
                 return []
             if not self.status.loaded:
                 await self._load_facts()
             operations = await self._handle(turn)
-            await self._write()
-            return operations
+            self._refresh()
+        await self._write()
+        return operations
 
     async def remember(self, text: str, *, turn_id: str, wall_secs: float) -> list[Operation]:
         """Keeps what the caller asked to be remembered: as facts where it can be read, as they said it otherwise.
 
         For a tool that the model may call; `turn_id` is the page of the turn in which it was asked.
         """
-        async with self._lock:
-            turn = FactTurn(turn_id=turn_id, session_id=self._session_id, text=text, wall_secs=wall_secs)
-            changes = extract(text, self._focus).changes
-            if not any(isinstance(change, Assertion) for change in changes) and text.strip():
-                words = clean_transcript(text) or text.strip()
-                changes = (
-                    Assertion(
-                        subject=USER,
-                        attribute="asked to remember",
-                        value=words,
-                        statement=f"The user asked to remember: {words}.",
-                    ),
-                )
-            if self._schema is not None:
-                changes = self._schema.admit(changes)
-            operations = await self._reconcile(turn, changes)
-            self.session.apply(operations)
-            await self._write()
-            return operations
+        request = MemoryRequest(kind=RequestKind.REMEMBER, text=text, turn_id=turn_id, wall_secs=wall_secs)
+        return await self._ask(request)
 
     def would_forget(self, topic: str) -> tuple[Fact, ...]:
         """The facts that `forget` would delete, so that the bot can ask back first. Reads only."""
-        plan = self._plan_forgetting(topic, turn_id="", wall_secs=0.0) if topic.strip() else []
-        return tuple(self._facts[each.fact_id] for each in plan if isinstance(each, Delete))
+        if not topic.strip():
+            return ()
+        plan = reconcile(self.facts, [Retraction(about=topic)], turn_id="", now_wall_secs=0.0)
+        return tuple(self._known.facts[each.fact_id] for each in plan if isinstance(each, Delete))
 
     async def forget(self, topic: str, *, turn_id: str, wall_secs: float) -> list[Operation]:
-        """Deletes what is known about a topic, history included; `Delete.source_turns` names the pages it came from.
+        """Deletes what is known about a topic, history included; `take_forgotten_turns` names the pages it came from.
 
         Raises:
             UsageError: No topic; everything is erased with `erase`.
         """
         if not topic.strip():
             raise UsageError("forget needs a topic; erase() deletes everything")
-        async with self._lock:
-            operations = self._plan_forgetting(topic, turn_id=turn_id, wall_secs=wall_secs)
-            self._apply(operations)
-            self.session.apply(operations)
-            await self._write()
-            return operations
+        request = MemoryRequest(kind=RequestKind.FORGET, text=topic, turn_id=turn_id, wall_secs=wall_secs)
+        return await self._ask(request)
 
-    def _plan_forgetting(self, topic: str, *, turn_id: str, wall_secs: float) -> list[Operation]:
-        change = Retraction(about=topic)
-        return reconcile(self._facts.values(), [change], turn_id=turn_id, now_wall_secs=wall_secs)
+    def take_forgotten_turns(self) -> frozenset[str]:
+        """The pages that facts came from which were deleted since the last call, for whoever keeps those pages."""
+        taken, self._forgotten_turns = frozenset(self._forgotten_turns), set()
+        return taken
 
-    async def end_session(self, *, now_wall_secs: float) -> None:
-        """The long horizon: traits, emergence, and the last attempt to write. Idempotent."""
+    async def end_session(self, *, now_wall_secs: float, call_summary: str = "") -> None:
+        """The long horizon: traits, emergence, the call's summary, and the last attempt to write. Idempotent."""
         async with self._lock:
-            brains = self._brains
-            brains.right.consolidate_session(self._session_id, self._affects)
+            self.right_brain.consolidate_session(self._session_id, self._affects)
             await self._emerge(now_wall_secs)
             if not self.status.loaded:
                 await self._load_facts()
-            await self._write()
-            await self._save_state()
+            if call_summary:
+                record = call_record(self._owner, self._session_id, call_summary, wall_secs=now_wall_secs)
+                self._writer.add_record(record)
+        await self._write()
+        await self._save_state()
 
     async def consolidate(
         self, *, now_wall_secs: float, config: ConsolidationConfig | None = None
@@ -283,33 +308,23 @@ class FactMemory:
         async with self._lock:
             if not self.status.loaded:
                 raise UnavailableError("facts are not loaded; nothing to consolidate")
-            plan = consolidate(self._facts.values(), now_wall_secs=now_wall_secs, config=config)
+            plan = consolidate(self.facts, now_wall_secs=now_wall_secs, config=config)
             self._apply(plan.operations)
-            for reflection in plan.reflections:
-                record = MemoryRecord(
-                    id=record_id(self._owner, f"reflection\x1f{reflection.key}"),
-                    owner=self._owner,
-                    text=reflection.text,
-                    kind=RecordKind.SUMMARY,
-                    created_wall_secs=now_wall_secs,
-                    valid_from_wall_secs=now_wall_secs,
-                    source_turns=reflection.source_turns,
-                )
-                self._writer.add_record(record)
-            await self._write()
-            await self._save_state()
-            return plan
+            for each in plan.reflections:
+                self._writer.add_record(reflection_record(self._owner, each, wall_secs=now_wall_secs))
+        await self._write()
+        await self._save_state()
+        return plan
 
     def export(self) -> dict[str, object]:
         """Everything of the owner as plain JSON types: facts with their history, both brains."""
+        facts = sorted(self.facts, key=lambda fact: fact.valid_from_wall_secs)
         return {
             "schema": EXPORT_SCHEMA_VERSION,
             "owner": {"user_id": self._owner.user_id, "agent_id": self._owner.agent_id},
-            "facts": [
-                fact.to_json() for fact in sorted(self._facts.values(), key=lambda f: f.valid_from_wall_secs)
-            ],
-            "left_brain": self._brains.left.to_json(),
-            "right_brain": self._brains.right.to_json(),
+            "facts": [fact.to_json() for fact in facts],
+            "left_brain": self.left_brain.to_json(),
+            "right_brain": self.right_brain.to_json(),
         }
 
     async def erase(self) -> ErasedFacts:
@@ -319,61 +334,65 @@ class FactMemory:
             UnavailableError: The engine does not answer; what is here and in the file is gone, the engine's is not.
         """
         async with self._lock:
-            self._facts.clear()
             self._writer.forget_everything()
-            self._index, self._brains, self._focus = FactIndex(), BrainState(), ConversationFocus()
-            self._affects.clear()
-            self._waiting.clear()
-            self._cache, self.session = HotCache(), SessionFacts()
+            self._known, self._focus = KnownFacts(), ConversationFocus()
+            for kept in (self._affects, self._waiting, self._unsettled):
+                kept.clear()
+            self.session = SessionFacts()
             self._last_call_summary, self._open_issues = "", ()
-            if self._state_path is not None:
-                for path in (self._state_path, self._state_path.with_suffix(".unreadable")):
-                    path.unlink(missing_ok=True)
-            deleted, left = 0, 0
-            if self._engine is not None:
-                erased = await erase_owner(self._engine, self._owner)
-                remaining = await self._engine.list_by_owner(self._owner)
-                for answer in (erased, remaining):
-                    if isinstance(answer, Unavailable):
-                        raise UnavailableError(f"the memory engine does not answer: {answer.reason.value}")
-                assert not isinstance(erased, Unavailable)
-                assert not isinstance(remaining, Unavailable)
-                deleted, left = erased.value, len(remaining.value.records)
-            file_left = self._state_path is not None and self._state_path.exists()
+            file_left = self._state_path is not None and BrainState.delete(self._state_path)
+            deleted, left = await self._writer.erase()
             return ErasedFacts(records=deleted, left=left, state_file_left=file_left)
 
     # Inside
 
+    async def _ask(self, request: MemoryRequest) -> list[Operation]:
+        """Writes a request down, carries it out, and strikes it off once the engine has done it."""
+        async with self._lock:
+            self._known.brains.requests.append(request)
+            await self._save_state()
+            operations = await self._carry_out(request)
+        await self._write()
+        return operations
+
+    async def _carry_out(self, request: MemoryRequest) -> list[Operation]:
+        changes = requested_changes(request, self._focus)
+        if self._schema is not None:
+            changes = self._schema.admit(changes)
+        turn = FactTurn(
+            turn_id=request.turn_id,
+            session_id=self._session_id,
+            text=request.text,
+            wall_secs=request.wall_secs,
+        )
+        if not self.status.loaded:
+            self._waiting.append((turn, changes))
+        operations = await self._reconcile(turn, changes)
+        self.session.apply(operations)
+        return operations
+
     async def _handle(self, turn: FactTurn, *, later_turns: Collection[str] = ()) -> list[Operation]:
+        self._unsettled.add(turn.turn_id)
         extraction, failed = await self._extract(turn)
         self._focus = extraction.focus
         changes = extraction.changes if self._schema is None else self._schema.admit(extraction.changes)
         operations = await self._reconcile(turn, changes, later_turns)
-        if turn.session_id == self._session_id:
+        of_call = turn.session_id == self._session_id
+        if of_call:
             self.session.apply(operations)
-        if not self.status.loaded:
+        if self._engine is None or not self.status.loaded:
             self._waiting.append((turn, changes))
         if failed and not changes and not is_low_signal(turn.text) and self._schema is None:
-            self._keep_note(turn)
-        left, right = self._brains.left, self._brains.right
-        left.add_item(turn.turn_id, turn.text, mentions_in_text(turn.text), now_wall_secs=turn.wall_secs)
-        _, affects = right.update_turn(
-            turn.text,
-            turn.affect,
-            turn_id=turn.turn_id,
-            session_id=turn.session_id,
-            entities=sorted(left.activate(turn.text).entities),
-            now_wall_secs=turn.wall_secs,
-        )
-        if turn.session_id == self._session_id:
+            self._writer.add_record(note_record(self._owner, turn))
+            self.status.notes += 1
+        affects = self._known.learn_turn(turn)
+        if of_call:
             self._affects += affects
-        self._brains.mark_handled(turn.turn_id)
         self.status.turns += 1
-        self._refresh()
         return operations
 
     async def _emerge(self, now_wall_secs: float) -> None:
-        brains = self._brains
+        brains = self._known.brains
         if self._judge is None:
             brains.emergence.run(brains.left, brains.log, now_wall_secs=now_wall_secs)
             return
@@ -391,7 +410,7 @@ class FactMemory:
         if self._extractor is not None:
             try:
                 found = await self._extractor.extract_turn(
-                    turn.text, self._focus, question=turn.question, known=self._facts.values()
+                    turn.text, self._focus, question=turn.question, known=self.facts
                 )
             except UnavailableError as error:
                 self.status.extractor_failures += 1
@@ -403,83 +422,38 @@ class FactMemory:
     async def _reconcile(
         self, turn: FactTurn, changes: Sequence[Change], later_turns: Collection[str] = ()
     ) -> list[Operation]:
-        plan = partial(
+        plan: Callable[[], list[Operation]] = partial(
             reconcile,
-            list(self._facts.values()),
+            self.facts,
             changes,
             turn_id=turn.turn_id,
             now_wall_secs=turn.wall_secs,
             later_turns=later_turns,
         )
-        many = len(self._facts) > _RECONCILED_INLINE
+        many = self.size > _RECONCILED_INLINE
         operations = await asyncio.get_running_loop().run_in_executor(None, plan) if many else plan()
         self._apply(operations)
+        gone = [each for each in operations if isinstance(each, Delete)]
+        if gone:
+            # The request itself says what is to be forgotten, as a rule.
+            self._forgotten_turns.update((turn.turn_id, *(t for each in gone for t in each.source_turns)))
         return operations
-
-    def _keep_note(self, turn: FactTurn) -> None:
-        record = MemoryRecord(
-            id=record_id(self._owner, f"note\x1f{turn.turn_id}"),
-            owner=self._owner,
-            text=clean_transcript(turn.text) or turn.text,
-            kind=RecordKind.NOTE,
-            created_wall_secs=turn.wall_secs,
-            valid_from_wall_secs=turn.wall_secs,
-            source_turns=(turn.turn_id,),
-        )
-        self._writer.add_record(record)
-        self.status.notes += 1
 
     def _apply(self, operations: Sequence[Operation]) -> None:
         self._writer.apply(operations)
-        self._cache = self._cache.with_operations(operations)
-        for operation in operations:
-            match operation:
-                case Add(fact=fact) | Update(fact=fact):
-                    self._facts[fact.id] = fact
-                    self._learn(fact)
-                case Delete(fact_id=each):
-                    self._facts.pop(each, None)
-                    self._index.remove([each])
-                    self._brains.left.remove_items([each])
-                case Keep():
-                    pass
-
-    def _learn(self, fact: Fact) -> None:
-        self._index.set([fact])
-        self._learn_routes(fact)
-
-    def _learn_routes(self, fact: Fact) -> None:
-        left = self._brains.left
-        if fact.current:
-            at = fact.last_said_wall_secs
-            left.add_item(fact.id, fact.statement, mentions_in_fact(fact), now_wall_secs=at)
-        else:
-            left.remove_items([fact.id])
-
-    async def _learn_all(self, facts: Sequence[Fact]) -> None:
-        """`_learn` for many, without holding up the loop: the words in a thread, the brain a few at a time."""
-        current = current_facts(facts)
-        current.reverse()  # the latest said last, as if they were learned one by one
-        index = FactIndex()
-        await asyncio.get_running_loop().run_in_executor(None, index.set, current)
-        self._index = index
-        for position, fact in enumerate(current):
-            self._learn_routes(fact)
-            if position % _LEARNED_AT_ONCE == 0:
-                await asyncio.sleep(0)
+        self._known.apply(operations)
 
     def _rebuild_cache(self) -> None:
-        self._cache = build_hot_cache(
-            self._facts.values(), last_call_summary=self._last_call_summary, open_issues=self._open_issues
-        )
+        summary = self._last_call_summary or self._writer.last_call_summary
+        self._known.rebuild_cache(last_call_summary=summary, open_issues=self._open_issues)
         self._refresh()
 
     def _refresh(self) -> None:
-        self._brains.left.settle()
-        nodes = self._brains.right.nodes.values()
-        traits = [node.description for node in nodes if node.kind is PersonaKind.INDEPENDENT]
-        self._cache = self._cache.with_persona(traits)
-        self.status.waiting = len(self._waiting)
+        self._known.refresh()
+        self._count()
+
+    def _count(self) -> None:
+        self.status.waiting = 0 if self.status.loaded else len(self._waiting)
         self.status.unwritten = self._writer.unwritten
 
     async def _load_facts(self) -> bool:
@@ -490,38 +464,47 @@ class FactMemory:
             return False
         if self._engine is None:
             return True
-        waiting, self._waiting = self._waiting, []
-        for fact_id in self._facts.keys() - {fact.id for fact in loaded}:
-            self._index.remove([fact_id])
-            self._brains.left.remove_items([fact_id])
-        self._facts = {fact.id: fact for fact in loaded}
+        waiting, self._waiting = list(self._waiting), deque(maxlen=_MAX_WAITING)
         self._writer.forget_facts()
-        await self._learn_all(loaded)
+        await self._known.replace_all(loaded)
         self._rebuild_cache()
         for turn, changes in waiting:
             await self._reconcile(turn, changes)
         if not self._focus.referents.names:
-            self._focus = ConversationFocus.from_facts(self._facts.values())
+            self._focus = ConversationFocus.from_facts(self.facts)
         self.status.loaded = True
         self._refresh()
         return True
 
     async def _write(self) -> None:
-        if self.status.loaded:
-            await self._writer.write()
-        self.status.unwritten = self._writer.unwritten
+        async with self._write_lock:
+            if self.status.loaded:
+                settling, requests = frozenset(self._unsettled), list(self._known.brains.requests)
+                if await self._writer.write():
+                    self._unsettled -= settling
+                    if requests and self._engine is not None:
+                        kept = self._known.brains.requests
+                        self._known.brains.requests = [each for each in kept if each not in requests]
+                        await self._save_state()
+            self._count()
 
     async def _load_state(self) -> None:
         if self._state_path is not None:
             loop = asyncio.get_running_loop()
-            self._brains, readable = await loop.run_in_executor(None, BrainState.load, self._state_path)
+            brains, readable = await loop.run_in_executor(None, BrainState.load, self._state_path)
             self.status.state_failures += not readable
+            brains.requests += self._known.brains.requests
+            self._known.brains = brains
+            for turn, _changes in self._waiting:  # said before the file was here
+                if not brains.handled(turn.turn_id):
+                    self._known.learn_turn(turn)
 
     async def _save_state(self) -> None:
         if self._state_path is None:
             return
+        save = partial(self._known.brains.save, self._state_path, unsettled=frozenset(self._unsettled))
         try:
-            await asyncio.get_running_loop().run_in_executor(None, self._brains.save, self._state_path)
+            await asyncio.get_running_loop().run_in_executor(None, save)
         except OSError as error:
             self.status.state_failures += 1
             logger.warning("the brains' file cannot be written: {}", type(error).__name__)

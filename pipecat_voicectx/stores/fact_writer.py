@@ -9,9 +9,12 @@ from pipecat_voicectx.memory.facts import Fact
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.memory.reconcile import Add, Delete, Keep, Operation, Update
 from pipecat_voicectx.memory.records import MemoryRecord, RecordKind, record_id
-from pipecat_voicectx.stores.engine import Answered, MemoryEngine, Unavailable
+from pipecat_voicectx.stores.engine import Answered, MemoryEngine, Unavailable, erase_owner
 
-__all__ = ["FactWriter"]
+__all__ = ["CALL", "FactWriter"]
+
+CALL = "call"
+"""Tag of a call's summary."""
 
 
 class FactWriter:
@@ -23,6 +26,7 @@ class FactWriter:
         self._facts: dict[str, Fact] = {}
         self._deleted: set[str] = set()
         self._others: dict[str, MemoryRecord] = {}
+        self.last_call_summary = ""
 
     @property
     def unwritten(self) -> int:
@@ -60,40 +64,76 @@ class FactWriter:
         self._others.clear()
 
     async def load(self) -> list[Fact]:
-        """Every fact of the owner.
+        """Every fact of the owner; `last_call_summary` is then what the latest call left.
 
         Raises:
             UnavailableError: The engine does not answer.
         """
         facts: list[Fact] = []
+        summaries: list[MemoryRecord] = []
         after: str | None = None
         while self._engine is not None:
             page = await self._engine.list_by_owner(self._owner, after=after)
             if isinstance(page, Unavailable):
                 raise UnavailableError(f"the memory engine does not answer: {page.reason.value}")
             facts += [fact for record in page.value.records if (fact := _fact(record)) is not None]
+            summaries += [record for record in page.value.records if CALL in record.tags]
             after = page.value.next_after
             if after is None:
                 break
+        if summaries:
+            latest = max(summaries, key=lambda record: record.created_wall_secs)
+            self.last_call_summary = latest.text
         return facts
+
+    async def similar(self, text: str, *, limit: int) -> dict[str, float]:
+        """Ids of current facts that the engine finds near a text, with its scores; {} also when it does not answer."""
+        if self._engine is None:
+            return {}
+        found = await self._engine.search(self._owner, text, limit=limit, tags=["current"])
+        if isinstance(found, Unavailable):
+            return {}
+        facts = [(_fact(hit.record), hit.score) for hit in found.value]
+        return {fact.id: min(1.0, max(0.0, score)) for fact, score in facts if fact is not None}
 
     async def write(self) -> bool:
         """Writes what was noted; False when something is left."""
         if self._engine is None:
             return True
-        by_record = {self._record_id(fact_id): fact_id for fact_id in self._facts}
-        records = [self._record(fact) for fact in self._facts.values()] + list(self._others.values())
-        if records:
-            report = await self._engine.add(records)
+        facts = {self._record_id(fact.id): fact for fact in self._facts.values()}
+        others = dict(self._others)
+        if facts or others:
+            report = await self._engine.add([*map(self._record, facts.values()), *others.values()])
             if isinstance(report, Answered):
                 for stored in (*report.value.stored, *report.value.refused):
-                    self._facts.pop(by_record.get(stored, ""), None)
-                    self._others.pop(stored, None)
-        if self._deleted:
-            gone = await self._engine.delete(self._owner, [self._record_id(each) for each in self._deleted])
+                    # What changed while the engine wrote is to be written again.
+                    fact = facts.get(stored)
+                    if fact is not None and self._facts.get(fact.id) is fact:
+                        del self._facts[fact.id]
+                    if stored in others and self._others.get(stored) is others[stored]:
+                        del self._others[stored]
+        deleted = frozenset(self._deleted)
+        if deleted:
+            gone = await self._engine.delete(self._owner, [self._record_id(each) for each in deleted])
             if isinstance(gone, Answered):
-                self._deleted.clear()
+                self._deleted -= deleted
         return self.unwritten == 0
+
+    async def erase(self) -> tuple[int, int]:
+        """Deletes every record of the owner; how many there were, and how many a second look still finds.
+
+        Raises:
+            UnavailableError: The engine does not answer.
+        """
+        if self._engine is None:
+            return 0, 0
+        erased = await erase_owner(self._engine, self._owner)
+        if isinstance(erased, Unavailable):
+            raise UnavailableError(f"the memory engine does not answer: {erased.reason.value}")
+        remaining = await self._engine.list_by_owner(self._owner)
+        if isinstance(remaining, Unavailable):
+            raise UnavailableError(f"the memory engine does not answer: {remaining.reason.value}")
+        return erased.value, len(remaining.value.records)
 
     def _record_id(self, fact_id: str) -> str:
         # Two owners may say the same at the same moment.

@@ -20,23 +20,14 @@ from pipecat_voicectx.stores.embedders import Embedder
 from pipecat_voicectx.stores.engine import MemoryEngine
 from pipecat_voicectx.stores.fact_memory import FactMemory
 from pipecat_voicectx.stores.mem0_engine import Mem0Engine
+from pipecat_voicectx.stores.memory_folder import brains_path, facts_path
 from pipecat_voicectx.stores.page_store import PageStore, open_page_store
 
-__all__ = ["Erasure", "Inspection", "MemoryAdmin", "brains_path", "facts_path"]
+__all__ = ["Erasure", "Inspection", "MemoryAdmin"]
 
 # Chosen: shorter texts ("yes", "my name is Ann") are in other people's files too and prove nothing.
 _MIN_TELLING_CHARS = 24
 _MAX_TELLING_TEXTS = 200
-
-
-def facts_path(root: Path) -> Path:
-    """Where the engine of a memory folder is."""
-    return root / "facts"
-
-
-def brains_path(root: Path) -> Path:
-    """Where the brains' files of a memory folder are."""
-    return root / "brains"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from loguru import logger
 
 from pipecat_voicectx.errors import UnavailableError, VoiceContextError
 from pipecat_voicectx.memory.index import FloatArray, IndexedTurn, PageIndex
-from pipecat_voicectx.memory.pages import Owner, VoicePage
+from pipecat_voicectx.memory.pages import Owner, VoicePage, emptied_page
 from pipecat_voicectx.memory.ranking import PageQuery, RankedPage, RankingWeights, rank_pages
 from pipecat_voicectx.memory.resume import LastSession, last_session
 from pipecat_voicectx.memory.summary import SUMMARIZER_NAME, summarize_exchange
@@ -57,6 +57,12 @@ class PageStoreConfig:
     journal_dir: str | Path | None = None
     load_limit: int = DEFAULT_LOAD_LIMIT
     """Newest pages of an owner held in the in-process index."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where a memory keeps what is not in the database. None: nowhere."""
+        folder = self.path if self.path is not None else self.journal_dir
+        return Path(folder).expanduser().absolute() if folder is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +146,7 @@ class PageMemory:
         self._closed = False
         self._last_session: LastSession | None = None
         self._failed_writes = 0
+        self._redacted: set[str] = set()
         self._has_more = False
         self._keeper = ThreadKeeper(owner=owner, embedder_name=embedder.name)
         self._embedder_failed = False
@@ -195,8 +202,30 @@ class PageMemory:
             self._index_page(item.page)
             self._index.set_vectors(item.page.id, item.vectors)
 
+    async def redact(self, page_ids: Collection[str]) -> None:
+        """Empties pages because the caller wants forgotten what they say: here at once, then on the disk.
+
+        What is written of them later in this session is emptied as well.
+
+        Raises:
+            VoiceContextError: The disk or the database does not take it.
+        """
+        self._redacted.update(page_ids)
+        emptied = [emptied_page(self._pages[each]) for each in sorted(self._redacted) if each in self._pages]
+        emptied = [page for page in emptied if page.id in page_ids]
+        for page in emptied:
+            self._index_page(page)
+        store = self._store
+        if store is not None and emptied:
+            await asyncio.get_running_loop().run_in_executor(None, store.redact, emptied)
+        if emptied and not self._closed:
+            ids = [page.id for page in emptied]
+            await self._keeper.renew(ids, self._pages, worker=self._worker(), store=store)
+
     def add(self, page: VoicePage) -> PageWrite:
         """Makes a page searchable now. Await the returned write's `journaled`, then its `settled`."""
+        if page.id in self._redacted:
+            page = emptied_page(page)
         self._index_page(page)
         return PageWrite(self, page)
 
@@ -211,6 +240,11 @@ class PageMemory:
     def has_embedding_for(self, text: str) -> bool:
         """Whether a ranking of `text` would use meaning."""
         return self._usable_query(text) is not None
+
+    def query_vector(self, text: str) -> FloatArray | None:
+        """The embedding of `text`, or of nearly all of it, where it is ready."""
+        partial = self._usable_query(text)
+        return partial.vector if partial is not None else None
 
     def rank(self, text: str, *, exclude: Collection[str] = (), limit: int = 12) -> list[RankedPage]:
         """The best pages for `text`, with what is ready now."""
@@ -240,7 +274,7 @@ class PageMemory:
     def latest(self, count: int, *, exclude: Collection[str] = ()) -> list[VoicePage]:
         """The newest pages, newest first."""
         newest = sorted(self._pages.values(), key=lambda p: (p.started_wall_secs, p.index), reverse=True)
-        return [page for page in newest if page.id not in exclude][:count]
+        return [p for p in newest if p.id not in exclude and (p.user_text or p.bot_text)][:count]
 
     def _worker(self) -> ThreadPoolExecutor:
         """The embedding thread, held from the first use on: a memory that never ran holds none."""

@@ -164,6 +164,18 @@ class PageStore:
         self._journal_thread.submit(lambda: None).result()
         return self._thread.submit(self._erase, owner).result()
 
+    def redact(self, emptied: Sequence[VoicePage]) -> None:
+        """Puts emptied pages in the place of what was said, in the database and in the journal. Blocks.
+
+        Raises:
+            UnavailableError: The disk or the database does not take it; the database gets it with a later write.
+        """
+        tickets = [self.submit_write(page) for page in emptied]
+        ids = {page.id for page in emptied}
+        for ticket in tickets:
+            ticket.stored.result()
+        self._thread.submit(self._journal.erase, lambda body: _says_something(body, ids)).result()
+
     def flush(self, timeout_secs: float | None = None) -> None:
         """Waits until everything queued so far was tried.
 
@@ -404,6 +416,13 @@ def _is_owned(body: dict[str, Any], owner: Owner) -> bool:
     page = body.get("page")
     stored = page.get("owner") if isinstance(page, dict) else None
     return stored == {"user_id": owner.user_id, "agent_id": owner.agent_id}
+
+
+def _says_something(body: dict[str, Any], page_ids: set[str]) -> bool:
+    page = body.get("page")
+    if not isinstance(page, dict) or page.get("id") not in page_ids:
+        return False
+    return any(page.get(key) for key in ("user_text", "bot_text", "unheard_text", "summary"))
 
 
 def _lock(folder: Path) -> Any:

@@ -7,7 +7,7 @@ became stale while a refresh ran is done by the same run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 
@@ -88,6 +88,20 @@ class ThreadKeeper:
         for thread in self.book.add(page_id, vector, similar=similar):
             self._stale[thread.id] = thread
         if not self._refreshing:
+            await self._refresh(pages, worker, store)
+
+    async def renew(
+        self,
+        page_ids: Sequence[str],
+        pages: Mapping[str, VoicePage],
+        *,
+        worker: Executor,
+        store: PageStore | None,
+    ) -> None:
+        """Pages changed: writes the summaries of their threads anew."""
+        for page_id in page_ids:
+            self._stale.update((thread.id, thread) for thread in self.book.threads_of(page_id))
+        if self._stale and not self._refreshing:
             await self._refresh(pages, worker, store)
 
     async def _refresh(

@@ -443,7 +443,7 @@ def test_emergence_may_be_judged_by_a_model(verdict: Verdict | None, emerged: in
         await target.end_session(now_wall_secs=T0 + 9)
         assert judge.asked >= 1
         assert sum(schema.emerged for schema in target.left_brain.schemas.values()) == emerged
-        assert len(target._brains.emergence.barred) == barred
+        assert len(target._known.brains.emergence.barred) == barred
 
     asyncio.run(body())
 
