@@ -1,0 +1,173 @@
+"""Writes docs/configuration.md and docs/reference.md from the docstrings of the code.
+
+python tools/make_reference.py          writes both
+python tools/make_reference.py --check  exits 1 when one is out of date
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+import inspect
+import itertools
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pipecat_voicectx
+from pipecat_voicectx.voice_context import VoiceContext, VoiceContextConfig
+
+DOCS = Path(__file__).parents[1] / "docs"
+HEAD = "<!-- Written by tools/make_reference.py from the docstrings; change those. -->\n\n"
+
+
+def field_docs(cls: type) -> dict[str, str]:
+    """The string below each field of a dataclass."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    docs: dict[str, str] = {}
+    for statement, following in itertools.pairwise(body):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+            and isinstance(following.value.value, str)
+        ):
+            docs[statement.target.id] = " ".join(following.value.value.split())
+    return docs
+
+
+def default_of(field: dataclasses.Field[Any]) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return dataclasses.MISSING
+
+
+def shown(value: Any) -> str:
+    if value is dataclasses.MISSING:
+        return "required"
+    if isinstance(value, enum.Enum):
+        return f"`{type(value).__name__}.{value.name}`"
+    if isinstance(value, (frozenset, set)) and all(isinstance(item, enum.Enum) for item in value):
+        return "all" if value and len(value) == len(type(next(iter(value)))) else f"`{len(value)} of them`"
+    return f"`{value!r}`"
+
+
+def config_tables(cls: type, path: str, seen: set[type]) -> list[str]:
+    """A table of one config class, then those of the classes in its fields."""
+    seen.add(cls)
+    docs, rows, nested = field_docs(cls), [], []
+    for field in dataclasses.fields(cls):
+        value = default_of(field)
+        doc = docs.get(field.name, "").replace("|", "\\|")
+        if not doc:
+            raise SystemExit(
+                f"{cls.__module__}.{cls.__name__}.{field.name} has no docstring; say its unit and its reason"
+            )
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            rows.append(f"| `{field.name}` | see `{type(value).__name__}` below | {doc} |")
+            if type(value) not in seen:
+                nested.append((type(value), f"{path}.{field.name}"))
+        else:
+            rows.append(f"| `{field.name}` | {shown(value)} | {doc} |")
+    first = (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " ")
+    lines = [
+        f"## `{path}`: {cls.__name__}",
+        "",
+        first,
+        "",
+        "| setting | default | what it is |",
+        "|---|---|---|",
+        *rows,
+        "",
+    ]
+    for inner, inner_path in nested:
+        lines += config_tables(inner, inner_path, seen)
+    return lines
+
+
+def configuration() -> str:
+    lines = [
+        "# Configuration",
+        "",
+        "Every setting of `VoiceContext`, its default and its unit. A value out of range raises",
+        "`UsageError` when the object is made, naming the setting.",
+        "",
+        "```python",
+        "from pipecat_voicectx import VoiceContextConfig",
+        "",
+        "config = VoiceContextConfig()",
+        "```",
+        "",
+    ]
+    return HEAD + "\n".join(lines + config_tables(VoiceContextConfig, "config", set()))
+
+
+def reference() -> str:
+    """Every public class and function, by its own docstring."""
+    lines = [
+        "# Reference",
+        "",
+        "What `pipecat_voicectx` exports. Settings are in [configuration.md](configuration.md).",
+        "",
+    ]
+    for name in sorted(pipecat_voicectx.__all__):
+        thing = getattr(pipecat_voicectx, name)
+        doc = inspect.getdoc(thing) if inspect.isclass(thing) or inspect.isroutine(thing) else None
+        if doc is None:
+            continue
+        lines += [f"## `{name}`", "", *fenced_code(doc), ""]
+        if inspect.isclass(thing) and "__init__" in vars(thing) and not dataclasses.is_dataclass(thing):
+            lines += arguments(thing.__init__)
+        if thing is VoiceContext:
+            lines += ["Events:", "", *(f"- `{event}`" for event in VoiceContext.EVENTS), ""]
+    return HEAD + "\n".join(lines)
+
+
+def fenced_code(doc: str) -> list[str]:
+    """A docstring as Markdown: its indented examples fenced, the rest as it stands."""
+    result: list[str] = []
+    for block in doc.split("\n\n"):
+        rows = block.split("\n")
+        if rows and all(row.startswith("    ") for row in rows if row):
+            result += ["```", *(row[4:] for row in rows), "```", ""]
+        else:
+            result += [*rows, ""]
+    return result[:-1]
+
+
+def arguments(function: Any) -> list[str]:
+    """The Args section of a docstring as a list."""
+    doc = inspect.getdoc(function) or ""
+    if "Args:" not in doc:
+        return []
+    section = doc.split("Args:")[1].split("\n\n")[0]
+    entries: list[str] = []
+    for row in textwrap.dedent(section.strip("\n")).split("\n"):
+        if row.startswith(" ") and entries:
+            entries[-1] += " " + row.strip()
+        elif ":" in row:
+            argument, text = row.split(":", 1)
+            entries.append(f"- `{argument.strip()}`:{text}")
+    return ["Arguments:", "", *entries, ""]
+
+
+def main() -> int:
+    pages = {DOCS / "configuration.md": configuration(), DOCS / "reference.md": reference()}
+    stale = [path.name for path, text in pages.items() if not path.exists() or path.read_text() != text]
+    if "--check" in sys.argv[1:]:
+        if stale:
+            print(f"out of date: {', '.join(stale)}; run: python tools/make_reference.py")
+        return 1 if stale else 0
+    for path, text in pages.items():
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
