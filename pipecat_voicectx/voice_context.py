@@ -36,6 +36,7 @@ from pipecat_voicectx.processors.turn_hold_install import install_turn_hold
 from pipecat_voicectx.runtimes.playout_position import PlayoutPositionSource
 from pipecat_voicectx.states.network import NetworkConfig
 from pipecat_voicectx.stores.embedders import Embedder, FastEmbedder
+from pipecat_voicectx.stores.fact_session import FactsConfig
 from pipecat_voicectx.stores.page_memory import PageStoreConfig
 
 __all__ = ["Part", "VoiceContext", "VoiceContextConfig"]
@@ -73,6 +74,9 @@ class VoiceContextConfig:
     """Deadlines of the turn hold."""
     memory: MemoryProjectorConfig = field(default_factory=MemoryProjectorConfig)
     """Budget and window of `MemoryProjector`."""
+    facts: FactsConfig | None = field(default_factory=FactsConfig)
+    """What is kept of the caller beside pages: read by local rules, kept by Mem0 over embedded Qdrant in `store_path`.
+    None: nothing. Another engine, extractor or judge goes in here."""
     orchestrator: OrchestratorConfig = field(default_factory=OrchestratorConfig)
     """Functions and modes of `Orchestrator`."""
     playback: PlaybackLedgerConfig = field(default_factory=PlaybackLedgerConfig)
@@ -181,6 +185,7 @@ class VoiceContext:
                 embedder=embedder or FastEmbedder(download=True),
                 config=self._config.memory,
                 stt=stt,
+                facts=self._config.facts,
             )
         self.orchestrator = (
             Orchestrator(context=context, llm=llm, tts=tts, config=self._config.orchestrator)

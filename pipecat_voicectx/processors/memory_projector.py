@@ -28,6 +28,7 @@ from pipecat.frames.frames import (
     LLMContextUserTurnFrame,
     MetricsFrame,
     StartFrame,
+    VADUserStoppedSpeakingFrame,
 )
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor, FrameProcessorSetup
@@ -44,11 +45,13 @@ from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, R
 from pipecat_voicectx.processors.projection_metrics import ProjectionMetricsData
 from pipecat_voicectx.processors.tool_advertising import tools_tokens
 from pipecat_voicectx.processors.transcript_tap import TranscriptTap
+from pipecat_voicectx.projection.block import RecalledLine
 from pipecat_voicectx.projection.follower import ContextFollower
 from pipecat_voicectx.projection.recall import RecallPlan, plan_recall
 from pipecat_voicectx.projection.report import ProjectionReport, make_report
 from pipecat_voicectx.projection.window import Exchange, WindowEdit, edit_window
 from pipecat_voicectx.stores.embedders import Embedder, FastEmbedder
+from pipecat_voicectx.stores.fact_session import FactsConfig, FactSession
 from pipecat_voicectx.stores.page_memory import (
     MemoryStatus,
     PageMemory,
@@ -62,6 +65,8 @@ __all__ = ["MemoryProjector", "MemoryProjectorConfig", "Recall"]
 
 # Chosen: how long a process that is going down may still wait for writes.
 DRAIN_SECS = 3.0
+# Chosen: the rest is for what a session ends with (traits, the call's summary, closing the engine).
+_WRITES_SHARE = 0.6
 # Chosen: a returning caller is announced as one on so many turns.
 _NOTE_TURNS = 2
 # Above every score that matching can give: the pages a caller wants to go on from come first.
@@ -86,6 +91,7 @@ class MemoryProjector(FrameProcessor):
         session_id: Id of this session; made from the time by default.
         stt: The speech-to-text service whose transcripts start the embedding early; found in the pipeline by default.
         summarizer: Rewrites page summaries in the background; rule-based extracts by default.
+        facts: What is kept of the caller beside pages (names, preferences, plans), and where. None: nothing.
     """
 
     def __init__(
@@ -98,20 +104,33 @@ class MemoryProjector(FrameProcessor):
         session_id: str | None = None,
         stt: FrameProcessor | None = None,
         summarizer: PageSummarizer | None = None,
+        facts: FactsConfig | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name=name)
         self._owner = owner
         self._config = config or MemoryProjectorConfig()
         self._session_id = session_id or new_session_id()
+        embedder = embedder or FastEmbedder()
         self._memory = PageMemory(
             owner=owner,
             session_id=self._session_id,
-            embedder=embedder or FastEmbedder(),
+            embedder=embedder,
             store=store,
             weights=self._config.weights,
             summarizer=summarizer,
         )
+        self._facts: FactSession | None = None
+        if facts is not None:
+            self._facts = FactSession(
+                owner=owner,
+                session_id=self._session_id,
+                folder=store.folder if store is not None else None,
+                embedder=embedder,
+                config=facts,
+                spawn=self._spawn,
+            )
+            self._facts.on_forgotten = lambda page_ids: self._spawn(self._redact(page_ids), "redact")
         self._tracker = ExchangeTracker(owner=owner, session_id=self._session_id)
         self._follower = ContextFollower(self._tracker, steering=_STEERING)
         self._context: LLMContext | None = None
@@ -124,7 +143,7 @@ class MemoryProjector(FrameProcessor):
         self._greetings: set[str] = set()
         self._tools_cost: tuple[object, int] = (None, 0)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._tap = TranscriptTap(stt=stt, on_text=self._prepare_query)
+        self._tap = TranscriptTap(stt=stt, on_text=self._hear)
         self._cleaned = False
         self.errors = 0
         """Projections and writes that failed; each was pushed as an error."""
@@ -140,6 +159,11 @@ class MemoryProjector(FrameProcessor):
     def memory(self) -> PageMemory:
         """The owner's pages, for tools and reports."""
         return self._memory
+
+    @property
+    def facts(self) -> FactSession | None:
+        """What is known of the caller beside pages. None: not asked for."""
+        return self._facts
 
     @property
     def open_page_ids(self) -> frozenset[str]:
@@ -169,6 +193,8 @@ class MemoryProjector(FrameProcessor):
                 self._tap.attach(self)
             case LLMContextUserTurnFrame() if direction is FrameDirection.DOWNSTREAM:
                 await self._guarded(self._on_user_turn)
+            case VADUserStoppedSpeakingFrame() if self._facts is not None:
+                await self._guarded(self._facts.search)
             case HeardTurnFrame():
                 await self._guarded(lambda: self._on_heard(frame.turn))
             case SpeakingRateFrame():
@@ -184,8 +210,11 @@ class MemoryProjector(FrameProcessor):
             self._cleaned = True
             self._tap.detach()
             await self._guarded(self._on_end)
+            deadline_secs = time.monotonic() + DRAIN_SECS
             if self._tasks:
-                await asyncio.wait(list(self._tasks), timeout=DRAIN_SECS)
+                await asyncio.wait(list(self._tasks), timeout=_WRITES_SHARE * DRAIN_SECS)
+            if self._facts is not None:
+                await self._facts.close(timeout_secs=deadline_secs - time.monotonic())
             for task in list(self._tasks):
                 await self.cancel_task(task)
             await self._memory.close()
@@ -241,7 +270,8 @@ class MemoryProjector(FrameProcessor):
         turn = (self._tracker.open_page_id, text)
         if provisional or turn != self._block_for:
             resumed = bool(text) and self._wants_resume(text)
-            plan = self._plan(text, self._edit(messages, exchanges, None).kept, resumed=resumed)
+            kept = self._edit(messages, exchanges, None).kept
+            plan = self._plan(text, kept, resumed=resumed, provisional=provisional)
             block = {"role": "developer", "content": plan.block_text} if plan.block_text else None
         else:
             block = self._block
@@ -281,7 +311,9 @@ class MemoryProjector(FrameProcessor):
         page_id = self._follower.page_of(exchange)
         return page_id is not None and page_id != self._tracker.open_page_id and page_id in self._memory.pages
 
-    def _plan(self, text: str, kept: tuple[Exchange, ...], *, resumed: bool) -> RecallPlan:
+    def _plan(
+        self, text: str, kept: tuple[Exchange, ...], *, resumed: bool, provisional: bool
+    ) -> RecallPlan:
         in_window = {page_id for e in kept if (page_id := self._follower.page_of(e)) is not None}
         if self._tracker.open_page_id is not None:
             in_window.add(self._tracker.open_page_id)
@@ -304,10 +336,22 @@ class MemoryProjector(FrameProcessor):
             self._memory.pages,
             config=self._config.recall,
             note=note,
+            known=self._known_lines(text, in_window, provisional=provisional),
             wanted={page.id for page in wanted},
             session_id=self._session_id,
             wall_secs=wall_secs,
         )
+
+    def _known_lines(
+        self, text: str, in_window: set[str], *, provisional: bool
+    ) -> tuple[RecalledLine, ...]:
+        if self._facts is None:
+            return ()
+        turn = max(1, len(self._user_turns))
+        if provisional:
+            return self._facts.known_provisionally(text, turn=turn, in_window=in_window)
+        vector = self._memory.query_vector(text)
+        return self._facts.known(text, turn=turn, in_window=in_window, vector=vector)
 
     def _wants_resume(self, text: str) -> bool:
         first = len(self._user_turns) <= 1 and self._memory.previous_session is not None
@@ -359,6 +403,9 @@ class MemoryProjector(FrameProcessor):
         except VoiceContextError as error:
             await self._fail("a page could not be written", error)
             return
+        finally:
+            if self._facts is not None:
+                self._facts.add_page(page)
         await write.settled()
 
     async def _open(self) -> None:
@@ -366,6 +413,22 @@ class MemoryProjector(FrameProcessor):
             await self._memory.open()
         except VoiceContextError as error:
             await self._fail("memory works for this call only", error)
+        if self._facts is not None:
+            try:
+                await self._facts.open(list(self._memory.pages.values()), self._memory.previous_session)
+            except VoiceContextError as error:
+                await self._fail("facts work for this call only, for now", error)
+
+    async def _redact(self, page_ids: frozenset[str]) -> None:
+        try:
+            await self._memory.redact(page_ids)
+        except VoiceContextError as error:
+            await self._fail("pages could not be emptied", error)
+
+    def _hear(self, text: str) -> None:
+        self._prepare_query(text)
+        if self._facts is not None:
+            self._facts.hear(text)
 
     def _prepare_query(self, text: str) -> None:
         prepare = self._memory.prepare_query(text)

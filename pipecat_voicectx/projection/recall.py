@@ -94,6 +94,7 @@ def plan_recall(
     *,
     config: RecallConfig,
     note: str = "",
+    known: Sequence[RecalledLine] = (),
     wanted: Collection[str] = (),
     session_id: str,
     wall_secs: float,
@@ -106,6 +107,7 @@ def plan_recall(
         pages: The pages by id.
         config: Budget and floors.
         note: A line of ours for the top of the block.
+        known: Lines of what is known of the caller, for before the pages; they come out of the same budget.
         wanted: Pages that are recalled whatever they match (resume).
         session_id: The current session, for the headings.
         wall_secs: Unix time now, for the headings.
@@ -134,7 +136,7 @@ def plan_recall(
         )
         for place, hit in enumerate(relevant)
     ]
-    overhead = count(render_block([RecalledLine(text="")], note=note)) + sum(
+    overhead = count(render_block([*known, RecalledLine(text="")], note=note)) + sum(
         count(g) + 1 for g in set(groups.values())
     )
     budget = Budget(total_tokens=config.budget_tokens, safety_tokens=config.safety_tokens + overhead)
@@ -152,7 +154,7 @@ def plan_recall(
         for item in history.items
     ]
     lines = [RecalledLine(text=recalled.text, group=groups[recalled.page_id]) for recalled in chosen]
-    return RecallPlan(render_block(lines, note=note), tuple(chosen), history, len(candidates))
+    return RecallPlan(render_block([*known, *lines], note=note), tuple(chosen), history, len(candidates))
 
 
 def _relevant(
