@@ -195,19 +195,21 @@ class _CutTimer:
     """CPU time the ledger takes for an interruption. Real time: the pipeline's clocks are virtual."""
 
     def __init__(self, ledger: PlaybackLedger) -> None:
-        self._before, self._after = ledger._before, ledger._after
+        self._before = ledger._before
         self.ms: float | None = None
-        ledger._before = self._timed_before  # type: ignore[method-assign,assignment]
+        ledger._before = self._timed_before  # type: ignore[method-assign]
 
     @classmethod
     def around(cls, ledger: PlaybackLedger) -> _CutTimer:
         return cls(ledger)
 
-    async def _timed_before(self, frame: Any, direction: FrameDirection) -> None:
-        started = time.process_time()
-        await self._before(frame, direction)
-        if isinstance(frame, InterruptionFrame) and self.ms is None:
-            self.ms = (time.process_time() - started) * 1000
+    async def _timed_before(self, frame: Any, direction: FrameDirection) -> bool:
+        if not isinstance(frame, InterruptionFrame) or self.ms is not None:
+            return await self._before(frame, direction)
+        started = time.thread_time()
+        held = await self._before(frame, direction)
+        self.ms = (time.thread_time() - started) * 1000
+        return held
 
 
 def _prefix(text: str, script: Script) -> tuple[int, bool]:

@@ -24,7 +24,8 @@ from enum import Enum
 
 from pipecat_voicectx.errors import InvalidTransitionError, UsageError
 from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundary
-from pipecat_voicectx.playback.ledger import Span, SpanRole, TurnState
+from pipecat_voicectx.playback.ledger import TurnState
+from pipecat_voicectx.playback.spans import Span, SpanRole
 
 __all__ = [
     "CallBook",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipecat_voicectx.playback.ledger import Span
+from pipecat_voicectx.playback.spans import Span
 
 __all__ = ["PhysicalBoundary", "SemanticBoundary", "semantic_boundary"]
 

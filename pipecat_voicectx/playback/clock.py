@@ -44,6 +44,9 @@ class PlayoutClockConfig:
     under way (younger ones still are). Measured with stalls in Chromium."""
     fresh_secs: float = 1.0
     """Acknowledgements older than this say nothing any more: ten of the client's regular ones are missing."""
+    lost_track_secs: float = 0.1
+    """How far playback of a track that was replaced had gone on after its newest acknowledgement. The client's
+    interval: had it played on longer, it would have said so."""
     ahead_tolerance_secs: float = 0.1
     """How far an acknowledgement may exceed what was sent (clocks, resampling) before it is refused as foreign."""
     log_size: int = 4000
@@ -52,7 +55,13 @@ class PlayoutClockConfig:
     """Acknowledgements remembered: 20 s at ten a second."""
 
     def __post_init__(self) -> None:
-        for name in ("playout_delay_secs", "uplink_delay_secs", "extrapolation_secs", "ahead_tolerance_secs"):
+        for name in (
+            "playout_delay_secs",
+            "uplink_delay_secs",
+            "extrapolation_secs",
+            "lost_track_secs",
+            "ahead_tolerance_secs",
+        ):
             value = getattr(self, name)
             if not (math.isfinite(value) and 0 <= value <= 10):
                 raise UsageError(f"{name} must lie in 0..10 seconds, got {value}")
@@ -144,9 +153,23 @@ class PlayoutClock:
     """Samples played of utterances on tracks that ended, or too old for the log."""
 
     def start_epoch(self, epoch: int, now_secs: float) -> None:
-        """A new track. What was heard of the old one is frozen; its acknowledgements no longer count."""
-        for utterance, samples in self.playhead(now_secs).utterances.items():
+        """A new track. What was heard of the old one is frozen; its acknowledgements no longer count.
+
+        The old track was lost some time before this is noticed. What was on its way or waiting at the client then
+        was not heard, however short the interruption.
+        """
+        lost_secs = min(now_secs, self._sent[-1].at_secs) if self._sent else now_secs
+        position = self._sent_until(lost_secs - self.delay_secs)
+        if self._acks and now_secs - self._acks[-1][0] <= self.config.fresh_secs + self._uplink_secs:
+            secs, acked, live = self._acks[-1]
+            run_on = min(max(0.0, lost_secs - secs), self.config.lost_track_secs) if live else 0.0
+            position = min(acked + run_on * self.rate_hz, max(acked, self._sent_until(lost_secs)))
+        for utterance, samples in self._utterances(position).items():
             self._earlier[utterance] = max(samples, self._earlier.get(utterance, 0))
+        # The same person on the same line: the new track is heard about as late as the old one.
+        measured = self._measured_delay_secs()
+        if measured is not None:
+            self.playout_delay_secs = measured
         self.epoch = epoch
         self._sent.clear()
         self._acks.clear()

@@ -16,7 +16,6 @@ Bounds: eight turns, ten seconds of audio each. Older turns leave whole; older a
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from typing import assert_never
 from pipecat_voicectx.errors import InvalidTransitionError, UsageError
 from pipecat_voicectx.playback.alignment import SpeakingPace
 from pipecat_voicectx.playback.heard import BoundaryEvidence
+from pipecat_voicectx.playback.spans import Span, span_role
 from pipecat_voicectx.playback.utterance import Piece, Placement, Utterance
 from pipecat_voicectx.playback.voicing import VoicingTracker
 
@@ -33,8 +33,6 @@ __all__ = [
     "HeardCut",
     "LedgerConfig",
     "LedgerEntry",
-    "Span",
-    "SpanRole",
     "TurnEvent",
     "TurnLedger",
     "TurnState",
@@ -78,33 +76,6 @@ _TRANSITIONS: Mapping[tuple[TurnState, TurnEvent], TurnState] = {
 }
 
 
-class SpanRole(Enum):
-    """What a sentence of the bot does."""
-
-    STATEMENT = "statement"
-    PROPOSAL = "proposal"
-    """Offers to do something: "I could book the nine o'clock train"."""
-    QUESTION = "question"
-    TOOL_INTENT = "tool_intent"
-    """Says that something is being done: "let me look that up"."""
-    CONFIRMATION_REQUEST = "confirmation_request"
-    """Asks for a go-ahead: "shall I book it?"."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """One sentence of a turn with its place."""
-
-    text: str
-    role: SpanRole
-    start_samples: int
-    """Turn-local: samples of the turn's audio before it, all utterances in a row."""
-    end_samples: int
-    """Turn-local. Meaningful only once `finalized`."""
-    finalized: bool
-    """Whether its end is known from word times and will not move. Only such a span makes a semantic boundary."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerConfig:
     """Bounds and thresholds of the turn ledger."""
@@ -118,6 +89,10 @@ class LedgerConfig:
     aligned_ratio: float = 0.85
     """The same where a word's place was estimated. Near 1, so that an estimate errs on the side of too few words;
     not 1, since a word too few twice over would be two. Measured in the barge-in bench: none over."""
+    begun_secs: float = 0.02
+    """The word that opens a sentence counts once this much of it was played. What the user speaks of is the sentence
+    being said (PACE, referent anchoring), and where it begins is known, by its word time or the pause before it.
+    Chosen: half the step in which a browser's playback clock moves."""
     epsilon_secs: float = 0.05
     """A span counts as played this long after its end. PACE's tolerance for device clocks."""
 
@@ -126,8 +101,8 @@ class LedgerConfig:
             raise UsageError("max_turns must be at least 1 and audio_secs in 0..120")
         if not (0 < self.heard_ratio <= 1 and 0 < self.aligned_ratio <= 1):
             raise UsageError("heard_ratio and aligned_ratio must lie above 0 and at most at 1")
-        if not 0 <= self.epsilon_secs <= 1:
-            raise UsageError("epsilon_secs must lie in 0..1")
+        if not (0 <= self.epsilon_secs <= 1 and 0 <= self.begun_secs <= 1):
+            raise UsageError("epsilon_secs and begun_secs must lie in 0..1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,6 +315,9 @@ class TurnLedger:
         if utterance.whole and samples >= utterance.audio_samples > 0:
             return True
         length = piece.end_samples - piece.start_samples
+        if piece.begins:
+            length = min(length, round(self.config.begun_secs * utterance.rate_hz))
+            return samples >= piece.start_samples + max(1, length)
         match piece.placement:
             case Placement.WORD_TIME:
                 return samples >= piece.start_samples + length * self.config.heard_ratio
@@ -351,37 +329,6 @@ class TurnLedger:
                 return False
             case _:  # pragma: no cover
                 assert_never(piece.placement)
-
-
-# Sentences that ask for a go-ahead, offer something or announce an action. English; other languages fall to
-# STATEMENT and QUESTION by punctuation. Chosen; the roles only inform, except that the action gate looks for the
-# sentence before a tool call, whatever its role.
-_CONFIRMATION = re.compile(
-    r"\b(shall i|should i|do you want me to|would you like me to|is that (right|correct|ok(ay)?)|can i go ahead"
-    r"|may i|go ahead\?|confirm)\b",
-    re.IGNORECASE,
-)
-_PROPOSAL = re.compile(
-    r"\b(i (can|could|would|suggest|recommend|propose)|how about|we could|let's)\b", re.IGNORECASE
-)
-_INTENT = re.compile(
-    r"\b(let me|i('ll| will| am going to|'m going to)|one moment|just a (moment|second)|i am|i'm)\b.*"
-    r"\b(look|check|book|find|search|cancel|send|order|order|pull|get|see|add|update|transfer|place)",
-    re.IGNORECASE,
-)
-
-
-def span_role(text: str) -> SpanRole:
-    """Rule-based role of a sentence."""
-    if _CONFIRMATION.search(text):
-        return SpanRole.CONFIRMATION_REQUEST
-    if text.rstrip().endswith(("?", "\uff1f", "\u061f")):
-        return SpanRole.QUESTION
-    if _INTENT.search(text):
-        return SpanRole.TOOL_INTENT
-    if _PROPOSAL.search(text):
-        return SpanRole.PROPOSAL
-    return SpanRole.STATEMENT
 
 
 def _join(pieces: list[Piece]) -> str:

@@ -39,6 +39,8 @@ class Piece:
     """What separates the text from the piece before it."""
     segment: int
     """Index of the text it is part of, in `Utterance.segments`."""
+    begins: bool = False
+    """Whether it opens a text, or goes on after a pause, at a place that is known and not estimated."""
 
 
 @dataclass(slots=True, kw_only=True)

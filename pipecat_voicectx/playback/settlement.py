@@ -23,6 +23,8 @@ from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundar
 from pipecat_voicectx.playback.clock import Playhead, PlayoutClock
 from pipecat_voicectx.playback.heard import BoundaryEvidence, HeardTurn
 from pipecat_voicectx.playback.ledger import LedgerEntry, TurnEvent, TurnLedger, TurnState
+from pipecat_voicectx.playback.messages import HeardMessage, MessageBook, TurnPart
+from pipecat_voicectx.playback.progress import TurnProgress
 from pipecat_voicectx.playback.settlement_events import (
     AmendText,
     CommitText,
@@ -45,28 +47,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The pieces [first, last) of a turn; last None: to its end."""
-
-    turn_id: int
-    first: int
-    last: int | None
-
-
-@dataclass(slots=True, kw_only=True)
-class _Message:
-    """One assistant message and the parts of turns it holds."""
-
-    number: int
-    parts: tuple[_Part, ...]
-    text: str
-    cut_secs: float | None = None
-    """The boundary in time; None while it was not interrupted."""
-    cut_at_secs: float = 0.0
-    """When the interruption came."""
-
-
 @dataclass(slots=True, kw_only=True)
 class TurnSettler:
     """See the module's text."""
@@ -76,11 +56,14 @@ class TurnSettler:
     config: SettlementConfig = field(default_factory=SettlementConfig)
     fallbacks: int = 0
     """Turns whose unfinished text had to be dropped."""
-    _messages: list[_Message] = field(default_factory=list)
-    _next_message: int = 1
+    _progress: TurnProgress = field(init=False)
+    _messages: MessageBook = field(default_factory=MessageBook)
     _settled: dict[int, HeardTurn] = field(default_factory=dict)
     _speech_onset_secs: float | None = None
     _speech_stopped_secs: float | None = None
+
+    def __post_init__(self) -> None:
+        self._progress = TurnProgress(ledger=self.ledger, clock=self.clock)
 
     # The user's speech
 
@@ -116,7 +99,7 @@ class TurnSettler:
 
     def played_audio(self, turn_id: int, *, secs: float) -> tuple[bytes, int]:
         """(the last `secs` of a settled turn's audio that were played, its rate); empty for an unknown turn."""
-        entry = next((entry for entry in self.ledger.turns if entry.turn_id == turn_id), None)
+        entry = self._progress.find(turn_id)
         settled = self._settled.get(turn_id)
         if entry is None or settled is None or not settled.sample_rate_hz or not entry.audio_rate_hz:
             return b"", 0
@@ -130,7 +113,8 @@ class TurnSettler:
         return [
             entry
             for entry in self.ledger.turns
-            if self._committed_pieces(entry.turn_id) is not None and entry.state is not TurnState.REVOKED
+            if self._messages.committed_pieces(entry.turn_id) is not None
+            and entry.state is not TurnState.REVOKED
         ]
 
     def commit_through(self, turn_id: int, pieces: int | None = None) -> list[SettlementEvent]:
@@ -165,7 +149,7 @@ class TurnSettler:
         # The message being made ends here, so what was heard whole but not committed yet goes in too.
         fresh = [entry for entry in self.uncommitted() if entry in concerned]
         for message in self._messages:
-            if message.cut_secs is None and any(_holds(message, entry) for entry in stopped):
+            if message.cut_secs is None and any(message.holds(entry.turn_id) for entry in stopped):
                 message.cut_secs, message.cut_at_secs = onset, now_secs
                 events += self._refresh(message, playhead)
         if fresh and not any(entry in stopped for entry in fresh):
@@ -184,6 +168,14 @@ class TurnSettler:
         self._forget_old()
         return events
 
+    def would_cut(self, now_secs: float) -> bool:
+        """Whether an interruption now would find anything to settle. Without: nothing is being played or made."""
+        if all(entry.state is TurnState.REVOKED for entry in self.ledger.turns):
+            return False
+        onset = self.onset_secs(now_secs)
+        playhead = self.clock.playhead(onset)
+        return any(self._is_cut(entry, playhead, onset) for entry in self.ledger.turns)
+
     def update(self, now_secs: float) -> list[SettlementEvent]:
         """More is known (an acknowledgement, time): amends boundaries and completes turns."""
         events: list[SettlementEvent] = []
@@ -196,13 +188,13 @@ class TurnSettler:
         if live:
             playhead = self.clock.playhead(now_secs)
             for entry in live:
-                events += self._progress(entry, playhead, now_secs)
+                events += self._advance(entry, playhead, now_secs)
         return events
 
     def is_written(self, turn_id: int) -> bool:
         """Whether a turn's audio was written to its end; also for a turn without any, and one no longer on record."""
-        entry = next((entry for entry in self.ledger.turns if entry.turn_id == turn_id), None)
-        return entry is None or not entry.audio_samples or self._is_written(entry)
+        entry = self._progress.find(turn_id)
+        return entry is None or not entry.audio_samples or self._progress.is_written(entry)
 
     def resumed(self, turn_id: int) -> list[SettlementEvent]:
         """The rest of a cut turn is being spoken after all: its message loses the mark of an interruption.
@@ -211,7 +203,7 @@ class TurnSettler:
         """
         events: list[SettlementEvent] = []
         for message in self._messages:
-            if message.cut_secs is not None and any(part.turn_id == turn_id for part in message.parts):
+            if message.cut_secs is not None and message.holds(turn_id):
                 message.cut_at_secs = -self.config.amend_secs
                 if message.text:
                     events.append(AmendText(message=message.number, text=message.text, interrupted=False))
@@ -222,7 +214,7 @@ class TurnSettler:
         deadlines = [
             self._end_secs(entry)
             for entry in self.ledger.turns
-            if entry.state in (TurnState.SENT, TurnState.PLAYING) and self._is_written(entry)
+            if entry.state in (TurnState.SENT, TurnState.PLAYING) and self._progress.is_written(entry)
         ]
         return min(deadlines) if deadlines else None
 
@@ -230,7 +222,7 @@ class TurnSettler:
 
     def physical_boundary(self, turn_id: int, now_secs: float) -> PhysicalBoundary | None:
         """How much of a turn was played by `now_secs` (by its cut, if it was cut)."""
-        entry = next((entry for entry in self.ledger.turns if entry.turn_id == turn_id), None)
+        entry = self._progress.find(turn_id)
         if entry is None:
             return None
         settled = self._settled.get(turn_id)
@@ -243,19 +235,19 @@ class TurnSettler:
                 complete=not settled.interrupted,
             )
         playhead = self.clock.playhead(now_secs)
-        played = self._played(entry, playhead)
+        played = self._progress.played(entry, playhead)
         return PhysicalBoundary(
             turn_id=turn_id,
             played_samples=self.ledger.played_samples(entry, played),
             sample_rate_hz=entry.rate_hz,
             estimated=playhead.estimated,
-            complete=entry.closed and self._all_played(entry, played),
+            complete=entry.closed and self._progress.all_played(entry, played),
         )
 
     def semantic_boundary(self, turn_id: int, now_secs: float) -> SemanticBoundary | None:
         """The last sentence of a turn that was played whole, by word times; None when there is none."""
         physical = self.physical_boundary(turn_id, now_secs)
-        entry = next((entry for entry in self.ledger.turns if entry.turn_id == turn_id), None)
+        entry = self._progress.find(turn_id)
         if physical is None or entry is None:
             return None
         return semantic_boundary(
@@ -264,26 +256,14 @@ class TurnSettler:
 
     # Inside
 
-    def _committed_pieces(self, turn_id: int) -> int | None:
-        """How many of a turn's pieces are in messages; None when all are, or will be."""
-        committed: int | None = 0
-        for message in self._messages:
-            for part in message.parts:
-                if part.turn_id == turn_id:
-                    committed = part.last
-        return committed
-
-    def _open_part(self, entry: LedgerEntry, last: int | None) -> _Part:
-        return _Part(entry.turn_id, self._committed_pieces(entry.turn_id) or 0, last)
-
     def _commit_whole(
         self, entries: list[LedgerEntry], *, last: dict[int, int | None]
     ) -> list[SettlementEvent]:
-        parts = [self._open_part(entry, last.get(entry.turn_id)) for entry in entries]
+        parts = [self._messages.open_part(entry.turn_id, last.get(entry.turn_id)) for entry in entries]
         text = self._text_of(parts, None)
         events: list[SettlementEvent] = []
         if parts and (text or parts[-1].last is None):
-            message = self._add_message(parts, text)
+            message = self._messages.add(parts, text)
             if text:
                 events.append(CommitText(message=message.number, text=text, interrupted=False))
         for entry in entries:
@@ -299,19 +279,13 @@ class TurnSettler:
     def _commit_cut(
         self, entries: list[LedgerEntry], playhead: Playhead, onset: float, now_secs: float
     ) -> list[SettlementEvent]:
-        parts = [self._open_part(entry, None) for entry in entries]
+        parts = [self._messages.open_part(entry.turn_id, None) for entry in entries]
         text = self._text_of(parts, playhead)
-        message = self._add_message(parts, text)
+        message = self._messages.add(parts, text)
         message.cut_secs, message.cut_at_secs = onset, now_secs
         return [CommitText(message=message.number, text=text, interrupted=True)] if text else []
 
-    def _add_message(self, parts: list[_Part], text: str) -> _Message:
-        message = _Message(number=self._next_message, parts=tuple(parts), text=text)
-        self._next_message += 1
-        self._messages.append(message)
-        return message
-
-    def _refresh(self, message: _Message, playhead: Playhead) -> list[SettlementEvent]:
+    def _refresh(self, message: HeardMessage, playhead: Playhead) -> list[SettlementEvent]:
         kept = {entry.turn_id for entry in self.ledger.turns}
         if not all(part.turn_id in kept for part in message.parts):
             return []  # part of it has left the ledger: as it stands, it stays
@@ -320,7 +294,7 @@ class TurnSettler:
         if text != message.text:
             message.text = text
             events.append(AmendText(message=message.number, text=text, interrupted=True))
-        for entry in [entry for entry in self.ledger.turns if _holds(message, entry)]:
+        for entry in [entry for entry in self.ledger.turns if message.holds(entry.turn_id)]:
             before = self._settled.get(entry.turn_id)
             if before is not None and entry.state is TurnState.REVOKED:
                 settled = self._settle(entry, playhead, before.ended_secs)
@@ -328,23 +302,23 @@ class TurnSettler:
                     events.append(settled)
         return events
 
-    def _text_of(self, parts: Sequence[_Part], playhead: Playhead | None) -> str:
+    def _text_of(self, parts: Sequence[TurnPart], playhead: Playhead | None) -> str:
         """The parts' heard text; all of their text without a playhead. Their turns must still be on record."""
         entries = {entry.turn_id: entry for entry in self.ledger.turns}
         texts = []
         for part in parts:
             entry = entries[part.turn_id]
-            played = self._everything(entry) if playhead is None else self._played(entry, playhead)
+            played = self._progress.played(entry, playhead)
             texts.append(self.ledger.cut(entry, played).text_between(part.first, part.last))
         return " ".join(text for text in texts if text)
 
-    def _progress(self, entry: LedgerEntry, playhead: Playhead, now_secs: float) -> list[SettlementEvent]:
-        played = self._played(entry, playhead)
+    def _advance(self, entry: LedgerEntry, playhead: Playhead, now_secs: float) -> list[SettlementEvent]:
+        played = self._progress.played(entry, playhead)
         if entry.state is TurnState.SENT and any(played.values()):
             self.ledger.apply(entry, TurnEvent.HEARD)
-        if not self._is_written(entry):
+        if not self._progress.is_written(entry):
             return []
-        acked = not playhead.estimated and self._all_played(entry, played)
+        acked = not playhead.estimated and self._progress.all_played(entry, played)
         # Half a millisecond of slack: a timer armed for a deadline must find it reached.
         if not acked and now_secs < self._end_secs(entry) - 0.0005:
             return []
@@ -361,7 +335,7 @@ class TurnSettler:
 
     def _settle(self, entry: LedgerEntry, playhead: Playhead, end_secs: float) -> Settled:
         complete = entry.state is TurnState.COMPLETE
-        played = self._everything(entry) if complete else self._played(entry, playhead)
+        played = self._progress.played(entry, None if complete else playhead)
         cut = self.ledger.cut(entry, played)
         if cut.fallback and entry.turn_id not in self._settled:
             self.fallbacks += 1
@@ -381,74 +355,24 @@ class TurnSettler:
         self._settled[entry.turn_id] = turn
         return Settled(turn=turn)
 
-    def _played(self, entry: LedgerEntry, playhead: Playhead) -> dict[int, int]:
-        """Samples played of each utterance, at the utterance's rate."""
-        return {
-            number: min(
-                utterance.audio_samples,
-                playhead.utterances.get(number, 0) * utterance.rate_hz // max(1, self.clock.rate_hz),
-            )
-            for number, utterance in entry.utterances.items()
-        }
-
-    @staticmethod
-    def _everything(entry: LedgerEntry) -> dict[int, int]:
-        return {number: utterance.audio_samples for number, utterance in entry.utterances.items()}
-
     def _is_cut(self, entry: LedgerEntry, playhead: Playhead, onset: float) -> bool:
         if entry.state is TurnState.REVOKED:
             return False
         settled = self._settled.get(entry.turn_id)
         if entry.state is TurnState.COMPLETE and (settled is None or settled.ended_secs <= onset):
             return False
-        return not (entry.closed and self._all_played(entry, self._played(entry, playhead)))
-
-    @staticmethod
-    def _all_played(entry: LedgerEntry, played: dict[int, int]) -> bool:
-        # The last word counts from its half on; ten milliseconds of its tail say nothing.
-        slack = entry.rate_hz // 100
-        return all(
-            utterance.closed and played[number] >= utterance.audio_samples - slack
-            for number, utterance in entry.utterances.items()
-        )
-
-    def _is_written(self, entry: LedgerEntry) -> bool:
-        """Whether the whole turn was written to the transport."""
-        if not entry.closed or not all(utterance.closed for utterance in entry.utterances.values()):
-            return False
-        return self._end_position(entry) is not None
-
-    def _end_position(self, entry: LedgerEntry) -> int | None:
-        """Track position of the turn's last sound; None while it is not written, and for a turn without audio."""
-        sounding = [item for item in entry.utterances.items() if item[1].audio_samples]
-        if not sounding:
-            return None
-        number, utterance = sounding[-1]
-        # A chunk may be missing at the end where the transport cut or resampled; 50 ms decide nothing.
-        samples = max(1, utterance.audio_samples - utterance.rate_hz // 20)
-        return self.clock.position_of(number, samples * self.clock.rate_hz // utterance.rate_hz)
+        return not (entry.closed and self._progress.all_played(entry, self._progress.played(entry, playhead)))
 
     def _end_secs(self, entry: LedgerEntry) -> float:
-        """When the turn's end is heard at the latest, by the write clock and the grace for acknowledgements."""
-        position = self._end_position(entry)
-        if position is None:
-            return entry.opened_secs
-        grace = self.config.ack_grace_secs if self.clock.has_acks else 0.0
-        return self.clock.heard_at_secs(position) + grace
+        return self._progress.end_secs(entry, ack_grace_secs=self.config.ack_grace_secs)
 
     def _forget_old(self) -> None:
         kept = {entry.turn_id for entry in self.ledger.turns}
-        self._messages = [
-            message for message in self._messages if any(part.turn_id in kept for part in message.parts)
-        ]
+        self._messages.keep(kept)
         self._settled = {turn_id: turn for turn_id, turn in self._settled.items() if turn_id in kept}
         numbers = [number for entry in self.ledger.turns for number in entry.utterances]
         if numbers:
             self.clock.forget_utterances(min(numbers))
-
-
-def _holds(message: _Message, entry: LedgerEntry) -> bool:
-    return any(part.turn_id == entry.turn_id for part in message.parts)
 
 
 def _says(turn: HeardTurn) -> tuple[str, BoundaryEvidence, bool]:

@@ -232,6 +232,7 @@ class Utterance:
                         placement=Placement.WORD_TIME,
                         lead="" if has_spacing and spaced_before else " ",
                         segment=number,
+                        begins=self._begins(pieces, start),
                     )
                 )
                 spaced_before = has_spacing
@@ -239,6 +240,12 @@ class Utterance:
                 index += 1
             pieces.extend(unplaced(rest_of(segment), number, self.audio_samples))
         return pieces
+
+    def _begins(self, before: list[Piece], start: int) -> bool:
+        """Whether the word at `start` opens a sentence, or goes on after a pause."""
+        if not before or is_sentence(before[-1].text):
+            return True
+        return start - before[-1].end_samples >= self.voicing.pause_secs * self.rate_hz
 
     def _marked_end(self, text: str, start: int, following: int | None, pace: SpeakingPace) -> int:
         if following is None:
@@ -275,15 +282,17 @@ class Utterance:
                 continue
             start, voiced = bounds
             ends = word_ends([word for _, word in words], start, voiced, self.voicing)
-            for (lead, word), end in zip(words, ends, strict=True):
+            for place, ((lead, word), end) in enumerate(zip(words, ends, strict=True)):
+                start_samples = min(self.voicing.next_voiced(position), end)
                 pieces.append(
                     Piece(
                         text=word,
-                        start_samples=min(self.voicing.next_voiced(position), end),
+                        start_samples=start_samples,
                         end_samples=end,
                         placement=Placement.ALIGNED,
                         lead=lead,
                         segment=number,
+                        begins=place == 0 and self.voicing.begins_run(start_samples),
                     )
                 )
                 position = end

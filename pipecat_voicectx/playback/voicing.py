@@ -9,6 +9,7 @@ Known limits: a loud click early on raises the floor for what follows, and one w
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -70,6 +71,11 @@ class VoicingTracker:
         """The first voiced sample at or after a position; the position itself when nothing voiced follows."""
         following = (max(start, position_samples) for start, end in self.runs if end > position_samples)
         return next(following, position_samples)
+
+    def begins_run(self, position_samples: int) -> bool:
+        """Whether a voiced run begins exactly there."""
+        index = bisect_left(self.runs, (position_samples, 0))
+        return index < len(self.runs) and self.runs[index][0] == position_samples
 
     def at_voiced(self, start_samples: int, voiced_samples: float) -> int:
         """Where `voiced_samples` have been voiced since `start_samples`; past all audio if it is not that much."""

@@ -1,11 +1,13 @@
 """`FalseInterruptionRecovery`: a cough does not end an answer.
 
 An interruption after which the user says no word within 0.8 s of falling silent was none. The rest of the answer is
-then spoken from where it was cut, without another model call, and the note that it was cut off comes off again.
-Place it right after the `PlaybackLedger`.
+then spoken from where it was cut, without another model call, and the note that it was cut off comes off again. If
+the model had not finished the answer, or the user's request had no answer yet, the model is run again: an
+interruption that was none never ends in silence. Place it right after the `PlaybackLedger`.
 
-Pipecat has a recovery of its own for such turns: it prompts the model to go on (`empty_user_turn` of the user
-aggregator's parameters, on by default). Use one of the two: set `empty_user_turn=None` with this processor.
+Pipecat has a recovery of its own for such turns: it prompts the model to ask what the user said (`empty_user_turn`
+of the user aggregator's parameters, on by default). Use one of the two: set `empty_user_turn=None` with this
+processor.
 """
 
 from __future__ import annotations
@@ -13,12 +15,17 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from enum import Enum
 
 from pipecat.frames.frames import (
     CancelFrame,
     EndFrame,
     Frame,
+    FunctionCallCancelFrame,
+    InterruptionFrame,
     LLMFullResponseStartFrame,
+    LLMMessagesAppendFrame,
+    LLMRunFrame,
     TTSSpeakFrame,
     UserStoppedSpeakingFrame,
     VADUserStartedSpeakingFrame,
@@ -31,8 +38,26 @@ from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.processors.frames import HeardTurnFrame
 from pipecat_voicectx.processors.playback_ledger import PlaybackLedger
+from pipecat_voicectx.runtimes.llm_tap import AnswerWatch
+from pipecat_voicectx.runtimes.word_watch import WordWatch
 
-__all__ = ["FalseInterruptionConfig", "FalseInterruptionRecovery"]
+__all__ = ["FalseInterruptionConfig", "FalseInterruptionRecovery", "Recovery"]
+
+_GO_ON = (
+    "The user did not say anything: what stopped you was noise. Go on exactly where your last message ends. Do not "
+    "repeat anything and do not mention this."
+)
+
+
+class Recovery(Enum):
+    """What became of a false interruption."""
+
+    RESUMED = "resumed"
+    """The rest of the answer is spoken from where it was cut."""
+    CONTINUED = "continued"
+    """The model was still making the answer: it goes on with it."""
+    RUN_AGAIN = "run_again"
+    """Nothing had been said yet: the model answers again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,28 +79,50 @@ class FalseInterruptionRecovery(FrameProcessor):
 
     Event handlers:
         on_resumed: Called with the `HeardTurn` whose rest is being spoken.
+        on_recovered: Called with the `Recovery` of every false interruption.
     """
 
     def __init__(
-        self, *, ledger: PlaybackLedger, context: LLMContext, config: FalseInterruptionConfig | None = None
+        self,
+        *,
+        ledger: PlaybackLedger,
+        context: LLMContext,
+        llm: FrameProcessor | None = None,
+        user: FrameProcessor | None = None,
+        config: FalseInterruptionConfig | None = None,
     ) -> None:
         """Initialize the recovery.
 
         Args:
             ledger: Knows what was not heard.
             context: The shared context: a user message in it means that there were words.
+            llm: The serving LLM, to know of answers that were cut while they were made. None: what there is of an
+                answer is taken for all of it.
+            user: The user aggregator, where words are seen as soon as they are transcribed. None: once they are in
+                the context.
             config: Times.
         """
         super().__init__(name="FalseInterruptionRecovery")
         self._ledger = ledger
         self._context = context
         self._config = config or FalseInterruptionConfig()
+        self._answer = AnswerWatch(llm) if llm is not None else None
+        self._words = WordWatch(user) if user is not None else None
+        self._waiting = False
         self._cut: HeardTurn | None = None
         self._users_before = 0
+        self._words_before = 0
         self._due_secs: float | None = None
         self._timer: asyncio.Task[None] | None = None
-        self.resumed = 0
+        self.recovered = dict.fromkeys(Recovery, 0)
+        """How often each happened."""
         self._register_event_handler("on_resumed")
+        self._register_event_handler("on_recovered")
+
+    @property
+    def resumed(self) -> int:
+        """False interruptions after which the answer went on, or was run again."""
+        return sum(self.recovered.values())
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
         """Watch for an interruption without words; forward everything.
@@ -90,9 +137,13 @@ class FalseInterruptionRecovery(FrameProcessor):
         match frame:
             case HeardTurnFrame() if frame.turn.interrupted and direction is FrameDirection.DOWNSTREAM:
                 self._on_cut(frame.turn, now_secs)
+            case InterruptionFrame() if self._request_is_open():
+                self._wait_for_words(now_secs)
+            case FunctionCallCancelFrame():
+                self._wait_for_words(now_secs)
             case VADUserStartedSpeakingFrame():
                 self._due_secs = None
-            case VADUserStoppedSpeakingFrame() | UserStoppedSpeakingFrame() if self._cut is not None:
+            case VADUserStoppedSpeakingFrame() | UserStoppedSpeakingFrame() if self._waiting:
                 self._arm(now_secs + self._config.wordless_secs)
             case LLMFullResponseStartFrame() | EndFrame() | CancelFrame():
                 self._forget()
@@ -111,17 +162,36 @@ class FalseInterruptionRecovery(FrameProcessor):
         if not turn.unheard_text:
             return
         if self._cut is None or self._cut.turn_id != turn.turn_id:
-            self._users_before = self._users()
-            self._arm(now_secs + self._config.silent_secs)
+            self._wait_for_words(now_secs)
         self._cut = turn
 
+    def _wait_for_words(self, now_secs: float) -> None:
+        if not self._waiting:
+            self._waiting = True
+            self._users_before = self._users()
+            self._words_before = self._words.count if self._words is not None else 0
+        self._arm(now_secs + self._config.silent_secs)
+
     def _forget(self) -> None:
+        self._waiting = False
         self._cut = None
         self._due_secs = None
 
+    def _roles(self) -> list[object]:
+        return [message.get("role") for message in self._context.messages if isinstance(message, dict)]
+
     def _users(self) -> int:
-        messages = self._context.messages
-        return sum(1 for message in messages if isinstance(message, dict) and message.get("role") == "user")
+        return self._roles().count("user")
+
+    def _request_is_open(self) -> bool:
+        """Whether the conversation ends with something that has no answer."""
+        spoken = [role for role in self._roles() if role not in ("system", "developer")]
+        return bool(spoken) and spoken[-1] in ("user", "tool")
+
+    def _there_were_words(self) -> bool:
+        if self._words is not None and self._words.count != self._words_before:
+            return True
+        return self._users() != self._users_before
 
     def _arm(self, due_secs: float) -> None:
         self._due_secs = due_secs
@@ -132,13 +202,28 @@ class FalseInterruptionRecovery(FrameProcessor):
         while self._due_secs is not None and time.monotonic() < self._due_secs:  # noqa: ASYNC110 - a time, no event
             await asyncio.sleep(max(0.001, self._due_secs - time.monotonic()))
         self._timer = None
-        cut, due = self._cut, self._due_secs
+        cut, due, waiting = self._cut, self._due_secs, self._waiting
+        words = self._there_were_words()
+        if due is None:
+            return  # the user speaks: the end of it arms the timer again
         self._forget()
-        if cut is not None and due is not None and self._users() == self._users_before:
-            await self._resume(cut)
+        if waiting and not words:
+            await self._recover(cut)
 
-    async def _resume(self, cut: HeardTurn) -> None:
-        self.resumed += 1
-        self._ledger.was_not_cut(cut.turn_id)
-        await self.push_frame(TTSSpeakFrame(cut.unheard_text), FrameDirection.UPSTREAM)
-        await self._call_event_handler("on_resumed", cut)
+    async def _recover(self, cut: HeardTurn | None) -> None:
+        unfinished = self._answer is not None and self._answer.was_stopped
+        if cut is not None and not unfinished:
+            recovery = Recovery.RESUMED
+            self._ledger.was_not_cut(cut.turn_id)
+            await self.push_frame(TTSSpeakFrame(cut.unheard_text), FrameDirection.UPSTREAM)
+            await self._call_event_handler("on_resumed", cut)
+        elif cut is not None and cut.heard_text:
+            recovery = Recovery.CONTINUED
+            self._ledger.was_not_cut(cut.turn_id)
+            go_on = LLMMessagesAppendFrame([{"role": "developer", "content": _GO_ON}], run_llm=True)
+            await self.push_frame(go_on, FrameDirection.UPSTREAM)
+        else:
+            recovery = Recovery.RUN_AGAIN
+            await self.push_frame(LLMRunFrame(), FrameDirection.UPSTREAM)
+        self.recovered[recovery] += 1
+        await self._call_event_handler("on_recovered", recovery)

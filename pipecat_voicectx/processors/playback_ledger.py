@@ -376,10 +376,11 @@ class PlaybackLedger(AudioLane):
             return
         if moved:
             await self._update(now_secs)
+        await self._send(self._link.reminder(now_secs))
 
     def _on_network_state(self, state: NetworkState) -> None:
         if state.rtt_secs is not None:
-            self._link.rtt_secs = state.rtt_secs
+            self._link.measured_rtt(state.rtt_secs)
 
     # What the settler decided
 

@@ -27,6 +27,11 @@ from pipecat_voicectx.sources.client_messages import (
 
 __all__ = ["Announcements", "ClientLink"]
 
+# What a device adds behind its jitter buffer, where it does not say: 23-45 ms in Chromium on a laptop, 2026-11-30.
+_OUTPUT_DELAY_SECS = 0.04
+# A client that lost track of the track says so ten times a second; it is told again at most this often.
+_REMIND_SECS = 1.0
+
 
 class Announcements(Enum):
     """How a client is told about turns and revocations."""
@@ -50,8 +55,10 @@ class ClientLink:
     source: PlayoutPositionSource
     announcements: Announcements
     rtt_secs: float | None = None
-    """Round-trip time to the client, where the server measures it; half of it is taken off an acknowledgement.
-    Without it, the client's own measurement is used."""
+    """Round-trip time to the client, where the server measures it (`measured_rtt`). Without it, the client's own
+    measurement is used."""
+    jitter_buffer_secs: float | None = None
+    """How long the client's jitter buffer held audio lately. None: it does not report it."""
     stats: ClientStats | None = None
     """The client's newest reception statistics."""
     taken: int = 0
@@ -62,6 +69,8 @@ class ClientLink:
     """Messages beyond twenty a second, unread."""
     _budget: MessageBudget = field(default_factory=MessageBudget)
     _form: Announcements | None = None
+    _lost_track: bool = False
+    _reminded_secs: float = float("-inf")
 
     @property
     def verdicts(self) -> dict[AckVerdict, int]:
@@ -87,8 +96,25 @@ class ClientLink:
             case AckMessage():
                 return self._on_ack(message, now_secs)
             case StatsMessage():
-                self.stats = message.to_stats()
+                self._on_stats(message.to_stats())
                 return False
+
+    def measured_rtt(self, rtt_secs: float) -> None:
+        """The server measured the way to the client and back."""
+        self.rtt_secs = rtt_secs
+        self._tell_delay()
+
+    def reminder(self, now_secs: float) -> tuple[Frame, FrameDirection] | None:
+        """The present turn's message again, for a client that acknowledges another track: it has reconnected."""
+        if not self._lost_track or now_secs - self._reminded_secs < _REMIND_SECS:
+            return None
+        for entry in reversed(self.ledger.turns):
+            starts = [self.clock.position_of(number, 1) for number in entry.utterances]
+            known = [position for position in starts if position is not None]
+            if known:
+                self._lost_track, self._reminded_secs = False, now_secs
+                return self.turn_started(entry.turn_id, max(0, min(known) - 1))
+        return None
 
     def turn_started(self, turn_id: int, position_samples: int) -> tuple[Frame, FrameDirection] | None:
         """The message that a turn begins at a track position, and the way to send it; None if nobody is told."""
@@ -122,9 +148,7 @@ class ClientLink:
         position = self._position(message)
         if position is None:
             return False
-        rtt_secs = self.rtt_secs
-        if rtt_secs is None and self.stats is not None:
-            rtt_secs = self.stats.rtt_secs
+        rtt_secs = self._known_rtt_secs
         uplink = self.clock.config.uplink_delay_secs if rtt_secs is None else rtt_secs / 2
         verdict = self.clock.add_ack(
             PlayoutAck(
@@ -138,7 +162,30 @@ class ClientLink:
         if verdict in (AckVerdict.TAKEN, AckVerdict.DUPLICATE):
             self.taken += 1
             return True
+        self._lost_track = self._lost_track or verdict is AckVerdict.FOREIGN
         return False
+
+    @property
+    def _known_rtt_secs(self) -> float | None:
+        if self.rtt_secs is None and self.stats is not None:
+            return self.stats.rtt_secs
+        return self.rtt_secs
+
+    def _on_stats(self, stats: ClientStats) -> None:
+        before, self.stats = self.stats, stats
+        if before is not None:
+            self.jitter_buffer_secs = _buffered_secs(before, stats)
+        self._tell_delay()
+
+    def _tell_delay(self) -> None:
+        """The delay of playback as the statistics have it, for a client that does not acknowledge."""
+        rtt_secs, buffered_secs = self._known_rtt_secs, self.jitter_buffer_secs
+        if rtt_secs is None and buffered_secs is None:
+            return
+        at_client = self.clock.config.playout_delay_secs
+        if buffered_secs is not None:
+            at_client = buffered_secs + _OUTPUT_DELAY_SECS
+        self.clock.playout_delay_secs = at_client + (rtt_secs or 0.0) / 2
 
     def _position(self, message: AckMessage) -> float | None:
         """Track position of an acknowledgement; None when it says nothing (yet) about this track."""
@@ -183,3 +230,14 @@ class ClientLink:
             # The output transport stands before the ledger.
             return OutputTransportMessageUrgentFrame(message=data), FrameDirection.UPSTREAM
         return None
+
+
+def _buffered_secs(before: ClientStats, after: ClientStats) -> float | None:
+    """Mean time in the jitter buffer between two reports; None without counters, or when they started over."""
+    sums = (before.jitter_buffer_delay_secs, after.jitter_buffer_delay_secs)
+    counts = (before.jitter_buffer_emitted, after.jitter_buffer_emitted)
+    if sums[0] is None or sums[1] is None or counts[0] is None or counts[1] is None:
+        return None
+    secs, emitted = sums[1] - sums[0], counts[1] - counts[0]
+    # No jitter buffer holds more than ten seconds; a report that says so is none.
+    return secs / emitted if emitted > 0 and 0 <= secs <= 10 * emitted else None

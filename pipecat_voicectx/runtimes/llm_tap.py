@@ -7,12 +7,15 @@ from collections.abc import Callable
 from pipecat.frames.frames import (
     Frame,
     FunctionCallsStartedFrame,
+    InterruptionFrame,
+    LLMContextFrame,
+    LLMFullResponseEndFrame,
     LLMFullResponseStartFrame,
     LLMTextFrame,
 )
 from pipecat.processors.frame_processor import FrameProcessor
 
-__all__ = ["LLMTap"]
+__all__ = ["AnswerWatch", "LLMTap"]
 
 
 class LLMTap:
@@ -49,3 +52,30 @@ class LLMTap:
                 self.called = tuple(call.function_name for call in frame.function_calls)
             case _:
                 pass
+
+
+class AnswerWatch:
+    """Whether the newest interruption found the model at work.
+
+    Seen at the LLM's entrance, before it is stopped: a service that is stopped ends its response like a finished one.
+    """
+
+    def __init__(self, llm: FrameProcessor) -> None:
+        """Starts listening at the service."""
+        self.was_stopped = False
+        self._at_work = False
+        llm.add_event_handler("on_before_process_frame", self._arriving)
+        llm.add_event_handler("on_before_push_frame", self._leaving)
+
+    def _arriving(self, _llm: FrameProcessor, frame: Frame) -> None:
+        match frame:
+            case LLMContextFrame():
+                self.was_stopped, self._at_work = False, True
+            case InterruptionFrame() if self._at_work:  # a second one shortly after finds it stopped already
+                self.was_stopped, self._at_work = True, False
+            case _:
+                pass
+
+    def _leaving(self, _llm: FrameProcessor, frame: Frame) -> None:
+        if isinstance(frame, LLMFullResponseEndFrame):
+            self._at_work = False

@@ -17,7 +17,8 @@ from pipecat_voicectx.playback.action_gate import (
     judge,
 )
 from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundary
-from pipecat_voicectx.playback.ledger import Span, SpanRole, TurnState
+from pipecat_voicectx.playback.ledger import TurnState
+from pipecat_voicectx.playback.spans import Span, SpanRole
 
 
 def span(text: str, end: int = 1000, role: SpanRole = SpanRole.STATEMENT) -> Span:

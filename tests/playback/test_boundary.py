@@ -1,5 +1,5 @@
 from pipecat_voicectx.playback.boundary import PhysicalBoundary, semantic_boundary
-from pipecat_voicectx.playback.ledger import Span, SpanRole
+from pipecat_voicectx.playback.spans import Span, SpanRole
 
 
 def span(start: int, end: int, *, finalized: bool = True) -> Span:

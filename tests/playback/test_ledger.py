@@ -8,12 +8,11 @@ from pipecat_voicectx.playback.heard import BoundaryEvidence
 from pipecat_voicectx.playback.ledger import (
     LedgerConfig,
     LedgerEntry,
-    SpanRole,
     TurnEvent,
     TurnLedger,
     TurnState,
-    span_role,
 )
+from pipecat_voicectx.playback.spans import SpanRole, span_role
 
 RATE = 1000
 
@@ -154,12 +153,48 @@ def test_an_estimated_word_counts_only_near_its_end(ledger: TurnLedger) -> None:
     entry = ledger.open_turn(0.0)
     number = ledger.open_utterance(entry, "c", rate_hz=RATE)
     utterance = entry.utterances[number]
-    utterance.announce(1, "abc abc")
-    utterance.add_pcm(np.full(1000, 5000, np.int16).tobytes())
-    utterance.confirm(1, "abc abc")
-    assert ledger.cut(entry, {number: 400}).heard_text == ""
-    cut = ledger.cut(entry, {number: 480})
-    assert (cut.heard_text, cut.evidence) == ("abc", BoundaryEvidence.DURATION)
+    utterance.announce(1, "abc abc abc")
+    utterance.add_pcm(np.full(1500, 5000, np.int16).tobytes())
+    utterance.confirm(1, "abc abc abc")
+    assert ledger.cut(entry, {number: 900}).heard_text == "abc"
+    cut = ledger.cut(entry, {number: 980})
+    assert (cut.heard_text, cut.evidence) == ("abc abc", BoundaryEvidence.DURATION)
+
+
+def test_a_sentence_that_has_begun_is_there_by_its_first_word(ledger: TurnLedger) -> None:
+    entry = ledger.open_turn(0.0)
+    number = spoken(ledger, entry, "One. Two three.")
+    assert ledger.cut(entry, {number: 510}).heard_text == "One."
+    assert ledger.cut(entry, {number: 520}).heard_text == "One. Two"
+    assert ledger.cut(entry, {number: 1200}).heard_text == "One. Two"
+
+
+def test_a_phrase_after_a_pause_is_there_by_its_first_word(ledger: TurnLedger) -> None:
+    entry = ledger.open_turn(0.0)
+    number = ledger.open_utterance(entry, "c", rate_hz=RATE)
+    utterance = entry.utterances[number]
+    utterance.announce(1, "one, two three")
+    for word, start_secs in (("one,", 0.0), ("two", 0.8), ("three", 1.3)):
+        utterance.mark_word(1, word, start_secs)
+    for level, secs in ((5000, 0.5), (0, 0.3), (5000, 1.0)):
+        utterance.add_pcm(np.full(round(secs * RATE), level, np.int16).tobytes())
+    assert ledger.cut(entry, {number: 810}).heard_text == "one,"
+    assert ledger.cut(entry, {number: 820}).heard_text == "one, two"
+    assert ledger.cut(entry, {number: 1320}).heard_text == "one, two"
+
+
+def test_an_estimated_sentence_has_begun_only_where_a_pause_says_so(ledger: TurnLedger) -> None:
+    entry = ledger.open_turn(0.0)
+    number = ledger.open_utterance(entry, "c", rate_hz=RATE)
+    utterance = entry.utterances[number]
+    for segment, text, gap_secs in ((1, "Abc abc.", 0.3), (2, "Abc abc.", 0.0), (3, "Abc abc.", 0.0)):
+        utterance.announce(segment, text)
+        utterance.add_pcm(np.full(1000, 5000, np.int16).tobytes())
+        utterance.add_pcm(bytes(2 * round(gap_secs * RATE)))
+        utterance.confirm(segment, text)
+    assert ledger.cut(entry, {number: 1310}).heard_text == "Abc abc."
+    assert ledger.cut(entry, {number: 1330}).heard_text == "Abc abc. Abc"
+    assert ledger.cut(entry, {number: 2330}).heard_text == "Abc abc. Abc abc."
 
 
 def test_unspoken_text_counts_once_everything_before_it_was_heard(ledger: TurnLedger) -> None:

@@ -217,7 +217,7 @@ def test_acknowledgements_after_the_amendment_time_change_nothing() -> None:
 def test_a_boundary_may_move_from_nothing_to_something() -> None:
     call = Call()
     call.turn(WORDS, at=1.0)
-    assert commits(call.settler.cut(1.3, CutReason.INTERRUPTION)) == []
+    assert commits(call.settler.cut(1.21, CutReason.INTERRUPTION)) == []
     call.ack(1.3, 1.29)
     events = call.settler.update(1.31)
     assert amendments(events) == ["one"]
@@ -379,7 +379,7 @@ def test_records_leave_with_their_turns() -> None:
         entry = call.turn("one two", at=1.0 + index * 2)
         call.settler.commit_through(entry.turn_id)
         call.settler.update(2.9 + index * 2)
-    assert len(call.settler._messages) <= call.ledger.config.max_turns
+    assert len(list(call.settler._messages)) <= call.ledger.config.max_turns
     assert len(call.settler._settled) <= call.ledger.config.max_turns
     assert all(entry.state is TurnState.COMPLETE for entry in call.ledger.turns)
 

@@ -209,7 +209,7 @@ def test_two_interruptions_shortly_after_one_another_are_one() -> None:
         return scene.outcome(onset)
 
     outcome = scene(play, config=PlaybackLedgerConfig(clock=PlayoutClockConfig(uplink_delay_secs=0.05)))
-    assert outcome.error == 0
+    assert abs(outcome.error) <= 1
     assert len([message for message in outcome.messages if message["role"] == "assistant"]) == 1
 
 
