@@ -53,12 +53,23 @@ from pipecat_voicectx.testing.playback_harness import TrackOutput
 from pipecat_voicectx.testing.virtual_time import run
 from pipecat_voicectx.voice_context import VoiceContext, VoiceContextConfig
 
-__all__ = ["Log", "Outcome", "PassThrough", "Script", "Session", "Transport", "default_user_params", "play"]
+__all__ = [
+    "Log",
+    "Outcome",
+    "PassThrough",
+    "Script",
+    "Session",
+    "Transport",
+    "default_user_params",
+    "play",
+    "play_in_loop",
+]
 
 # Three packets at a time: a third of the frames, and still below what counts as a stall.
 _FRAME_SECS = 0.06
+_RATE_HZ = 16_000
 # Quiet noise, so that nothing takes it for a muted microphone; the words come as transcripts.
-_ROOM = bytes([3, 0, 252, 255] * 480)
+_ROOM = bytes([3, 0, 252, 255])
 
 
 class PassThrough(FrameProcessor):
@@ -136,6 +147,8 @@ class Session:
     voice: VoiceContext | None
     bot_speaking: asyncio.Event
     bot_silent: asyncio.Event
+    frame_secs: float = _FRAME_SECS
+    """Length of one caller audio frame."""
 
     async def say(self, text: str, *, secs: float = 1.5) -> None:
         """The user speaks; audio and voice activity as a detector reports them, the transcript 0.2 s after."""
@@ -156,18 +169,19 @@ class Session:
 
     async def listen(self, secs: float) -> None:
         """Received audio passes for so long."""
-        for _ in range(round(secs / _FRAME_SECS)):
-            frame = InputAudioRawFrame(audio=_ROOM, sample_rate=16_000, num_channels=1)
+        audio = _ROOM * (round(self.frame_secs * _RATE_HZ) // 2)
+        for _ in range(round(secs / self.frame_secs)):
+            frame = InputAudioRawFrame(audio=audio, sample_rate=_RATE_HZ, num_channels=1)
             await self.worker.queue_frame(frame)
-            await asyncio.sleep(_FRAME_SECS)
+            await asyncio.sleep(self.frame_secs)
 
     async def answered(self, *, within_secs: float = 30.0) -> None:
         """Until the bot has spoken and is silent again."""
         async with asyncio.timeout(within_secs):
             while not self.bot_speaking.is_set():
-                await self.listen(_FRAME_SECS)
+                await self.listen(self.frame_secs)
             while not self.bot_silent.is_set():
-                await self.listen(_FRAME_SECS)
+                await self.listen(self.frame_secs)
         self.bot_speaking.clear()
         await self.listen(0.5)
 
@@ -175,7 +189,7 @@ class Session:
         """Until the bot speaks."""
         async with asyncio.timeout(within_secs):
             while not self.bot_speaking.is_set():
-                await self.listen(_FRAME_SECS)
+                await self.listen(self.frame_secs)
 
     def sent(self, index: int = -1) -> list[Mapping[str, Any]]:
         """Messages of a request at the socket, without our blocks."""
@@ -212,35 +226,54 @@ def play(
     tools: Any = None,
     functions: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """Runs one session from start to its EndFrame."""
+    """Runs one session from start to its EndFrame, on virtual time."""
     return run(
-        _play(script, policy, ours, tts, config, user_params, assistant_params, tools, functions or {})
+        play_in_loop(
+            script,
+            policy,
+            ours=ours,
+            tts=tts,
+            config=config,
+            user_params=user_params,
+            assistant_params=assistant_params,
+            tools=tools,
+            functions=functions,
+        )
     )
 
 
-async def _play(
+async def play_in_loop(
     script: Script,
     policy: ChatPolicy,
+    *,
     ours: bool,
-    make_tts: Callable[[], FrameProcessor],
-    config: VoiceContextConfig | None,
-    user_params: Callable[[], LLMUserAggregatorParams] | None,
-    assistant_params: LLMAssistantAggregatorParams | None,
-    tools: Any,
-    functions: Mapping[str, Any],
+    tts: Callable[[], FrameProcessor],
+    config: VoiceContextConfig | None = None,
+    user_params: Callable[[], LLMUserAggregatorParams] | None = None,
+    assistant_params: LLMAssistantAggregatorParams | None = None,
+    tools: Any = None,
+    functions: Mapping[str, Any] | None = None,
+    memory: Mapping[str, Any] | None = None,
+    frame_secs: float = _FRAME_SECS,
 ) -> Outcome:
+    """The same in a running loop, beside other sessions.
+
+    Args:
+        memory: Arguments of `VoiceContext` about owner and store.
+        frame_secs: Length of one caller audio frame; 0.02 as WebRTC sends them, longer for quick tests.
+    """
     log = Log()
     transport = Transport()
     context = LLMContext(tools=tools) if tools is not None else LLMContext()
     params = user_params() if user_params else default_user_params()
     async with OpenAIServer(policy) as server:
-        stt, tts = PassThrough(), make_tts()
+        stt, voice_service = PassThrough(), tts()
         llm = OpenAILLMService(
             api_key="none",
             base_url=server.base_url,
             settings=OpenAILLMService.Settings(model="m", system_instruction="You are brief."),
         )
-        for name, function in functions.items():
+        for name, function in (functions or {}).items():
             llm.register_function(name, function)
         voice: VoiceContext | None = None
         if ours:
@@ -249,18 +282,19 @@ async def _play(
                 transport=transport,  # type: ignore[arg-type]
                 stt=stt,
                 llm=llm,
-                tts=tts,
+                tts=voice_service,
                 user_params=params,
                 assistant_params=assistant_params,
                 embedder=LexicalEmbedder(),
                 position=transport.output(),
                 config=config,
+                **(memory or {}),
             )
             processors, pair = voice.processors(), voice.aggregators
         else:
             pair = LLMContextAggregatorPair(context, user_params=params, assistant_params=assistant_params)
             processors = [
-                transport.input(), stt, pair.user(), llm, tts, transport.output(), pair.assistant(),
+                transport.input(), stt, pair.user(), llm, voice_service, transport.output(), pair.assistant(),
             ]  # fmt: skip
         worker = PipelineWorker(
             Pipeline(processors),
@@ -269,7 +303,16 @@ async def _play(
             idle_timeout_secs=None,
         )
         session = Session(
-            worker, context, server, llm, transport.output(), log, voice, asyncio.Event(), asyncio.Event()
+            worker,
+            context,
+            server,
+            llm,
+            transport.output(),
+            log,
+            voice,
+            asyncio.Event(),
+            asyncio.Event(),
+            frame_secs,
         )
         started = asyncio.Event()
         _observe(session, pair, started)
