@@ -39,6 +39,9 @@ class _Draft:
     heard: dict[int, HeardTurn] = field(default_factory=dict)
     context_text: str = ""
     open_calls: tuple[str, ...] = ()
+    user_audio_ref: str | None = None
+    user_audio_secs: float | None = None
+    bot_audio_ref: str | None = None
     written: VoicePage | None = None
 
 
@@ -96,6 +99,29 @@ class ExchangeTracker:
         draft.ended_wall_secs = max(draft.started_wall_secs, wall_secs - max(0.0, now_secs - turn.ended_secs))
         return self._changed(draft)
 
+    def note_open_calls(self, names: tuple[str, ...]) -> list[VoicePage]:
+        """The functions that are running now, so that a call that is lost in the middle of one knows it."""
+        if not self._is_open:
+            return []
+        self._drafts[-1].open_calls = names
+        return self._changed(self._drafts[-1])
+
+    def attach_user_audio(self, page_id: str, ref: str, *, secs: float) -> list[VoicePage]:
+        """The user's side of a page is kept as a clip."""
+        draft = self._draft_with(page_id)
+        if draft is None:
+            return []
+        draft.user_audio_ref, draft.user_audio_secs = ref, round(secs, 3)
+        return self._changed(draft)
+
+    def attach_bot_audio(self, page_id: str, ref: str) -> list[VoicePage]:
+        """What was played of the bot's side of a page is kept as a clip."""
+        draft = self._draft_with(page_id)
+        if draft is None:
+            return []
+        draft.bot_audio_ref = ref
+        return self._changed(draft)
+
     def finish(self, *, context_text: str, open_calls: tuple[str, ...], wall_secs: float) -> list[VoicePage]:
         """The open exchange is over: `context_text` is the assistant text the context holds for it."""
         if not self._is_open:
@@ -129,6 +155,9 @@ class ExchangeTracker:
             if draft.opened_secs <= turn.started_secs:
                 return draft
         return None
+
+    def _draft_with(self, page_id: str) -> _Draft | None:
+        return next((draft for draft in self._drafts if self._page_id(draft) == page_id), None)
 
     def _page_id(self, draft: _Draft) -> str:
         return page_id(self._owner, self._session_id, draft.index)
@@ -165,6 +194,9 @@ class ExchangeTracker:
             interrupted=any(turn.interrupted for turn in turns),
             states=draft.states,
             open_calls=draft.open_calls,
+            user_audio_ref=draft.user_audio_ref,
+            user_audio_secs=draft.user_audio_secs,
+            bot_audio_ref=draft.bot_audio_ref,
             bot_audio_secs=round(played_secs, 3) if turns else None,
         )
 

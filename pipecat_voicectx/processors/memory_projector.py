@@ -18,12 +18,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any
 
 from loguru import logger
+from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
 from pipecat.frames.frames import (
     Frame,
+    FunctionCallCancelFrame,
+    FunctionCallInProgressFrame,
+    FunctionCallResultFrame,
     LLMContextFrame,
     LLMContextUserTurnFrame,
     MetricsFrame,
@@ -36,20 +39,18 @@ from pipecat.processors.frame_processor import FrameDirection, FrameProcessor, F
 from pipecat_voicectx.errors import VoiceContextError
 from pipecat_voicectx.memory.exchanges import ExchangeTracker
 from pipecat_voicectx.memory.pages import Owner, PageStates, VoicePage
-from pipecat_voicectx.memory.ranking import RankedPage
-from pipecat_voicectx.memory.resume import RESUME_PAGES, resume_note, wants_resume
 from pipecat_voicectx.orchestrator.functions import ALL_FUNCTIONS
 from pipecat_voicectx.playback.heard import HeardTurn
+from pipecat_voicectx.processors.audio_pages import AudioPages, AudioPagesConfig, PlayedAudio
 from pipecat_voicectx.processors.frames import HeardTurnFrame, NetworkStateFrame, SpeakingRateFrame
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
 from pipecat_voicectx.processors.projection_metrics import ProjectionMetricsData
+from pipecat_voicectx.processors.running_calls import RunningCalls
 from pipecat_voicectx.processors.tool_advertising import tools_tokens
 from pipecat_voicectx.processors.transcript_tap import TranscriptTap
-from pipecat_voicectx.projection.block import RecalledLine
+from pipecat_voicectx.processors.window_planner import Projection, WindowPlanner
 from pipecat_voicectx.projection.follower import ContextFollower
-from pipecat_voicectx.projection.recall import RecallPlan, plan_recall
-from pipecat_voicectx.projection.report import ProjectionReport, make_report
-from pipecat_voicectx.projection.window import Exchange, WindowEdit, edit_window
+from pipecat_voicectx.projection.report import make_report
 from pipecat_voicectx.stores.embedders import Embedder, FastEmbedder
 from pipecat_voicectx.stores.fact_session import FactsConfig, FactSession
 from pipecat_voicectx.stores.page_memory import (
@@ -67,10 +68,7 @@ __all__ = ["MemoryProjector", "MemoryProjectorConfig", "Recall"]
 DRAIN_SECS = 3.0
 # Chosen: the rest is for what a session ends with (traits, the call's summary, closing the engine).
 _WRITES_SHARE = 0.6
-# Chosen: a returning caller is announced as one on so many turns.
-_NOTE_TURNS = 2
-# Above every score that matching can give: the pages a caller wants to go on from come first.
-_RESUME_SCORE = 10.0
+# Functions that steer the pipeline or look into memory: nothing that a call can be in the middle of.
 _STEERING = frozenset(spec.name for spec in ALL_FUNCTIONS)
 
 
@@ -92,6 +90,8 @@ class MemoryProjector(FrameProcessor):
         stt: The speech-to-text service whose transcripts start the embedding early; found in the pipeline by default.
         summarizer: Rewrites page summaries in the background; rule-based extracts by default.
         facts: What is kept of the caller beside pages (names, preferences, plans), and where. None: nothing.
+        audio: Where recordings of both sides are kept. None: nothing is recorded. Record only with consent.
+        played_audio: What was played of a bot turn, from the `PlaybackLedger`; needed to record the bot's side.
     """
 
     def __init__(
@@ -105,6 +105,8 @@ class MemoryProjector(FrameProcessor):
         stt: FrameProcessor | None = None,
         summarizer: PageSummarizer | None = None,
         facts: FactsConfig | None = None,
+        audio: AudioPagesConfig | None = None,
+        played_audio: PlayedAudio | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name=name)
@@ -133,14 +135,24 @@ class MemoryProjector(FrameProcessor):
             self._facts.on_forgotten = lambda page_ids: self._spawn(self._redact(page_ids), "redact")
         self._tracker = ExchangeTracker(owner=owner, session_id=self._session_id)
         self._follower = ContextFollower(self._tracker, steering=_STEERING)
+        self._audio: AudioPages | None = None
+        if audio is not None:
+            self._audio = AudioPages(
+                owner=owner, config=audio, tracker=self._tracker, commit=self._commit, played=played_audio
+            )
+        self._planner = WindowPlanner(
+            memory=self._memory,
+            tracker=self._tracker,
+            follower=self._follower,
+            config=self._config,
+            session_id=self._session_id,
+            facts=self._facts,
+            audio=self._audio,
+        )
+        self._running = RunningCalls(ours=_STEERING)
         self._context: LLMContext | None = None
-        self._block: dict[str, str] | None = None
-        self._block_for: tuple[str | None, str] | None = None
         self._rate_wpm: float | None = None
         self._band: str | None = None
-        self._user_turns: set[str] = set()
-        # This call's bot turns that answer nobody: their text stands at the top of the context anyway.
-        self._greetings: set[str] = set()
         self._tools_cost: tuple[object, int] = (None, 0)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._tap = TranscriptTap(stt=stt, on_text=self._hear)
@@ -171,6 +183,10 @@ class MemoryProjector(FrameProcessor):
         open_id = self._tracker.open_page_id
         return frozenset() if open_id is None else frozenset({open_id})
 
+    def add_tool(self, schema: FunctionSchema) -> None:
+        """Offers the model a function that looks into memory, from when there is more in it than the window shows."""
+        self._planner.tools.append(schema)
+
     def status(self) -> MemoryStatus:
         """What of the memory works."""
         return self._memory.status()
@@ -188,9 +204,13 @@ class MemoryProjector(FrameProcessor):
             await self.push_frame(frame, direction)
             return
         await self.push_frame(frame, direction)
+        if self._audio is not None:
+            self._audio.on_frame(frame)
         match frame:
             case StartFrame():
                 self._tap.attach(self)
+            case FunctionCallInProgressFrame() | FunctionCallResultFrame() | FunctionCallCancelFrame():
+                await self._guarded(lambda: self._on_function_call(frame))
             case LLMContextUserTurnFrame() if direction is FrameDirection.DOWNSTREAM:
                 await self._guarded(self._on_user_turn)
             case VADUserStoppedSpeakingFrame() if self._facts is not None:
@@ -211,14 +231,20 @@ class MemoryProjector(FrameProcessor):
             self._tap.detach()
             await self._guarded(self._on_end)
             deadline_secs = time.monotonic() + DRAIN_SECS
-            if self._tasks:
-                await asyncio.wait(list(self._tasks), timeout=_WRITES_SHARE * DRAIN_SECS)
+            await self._drain(deadline_secs - (1 - _WRITES_SHARE) * DRAIN_SECS)
             if self._facts is not None:
                 await self._facts.close(timeout_secs=deadline_secs - time.monotonic())
             for task in list(self._tasks):
                 await self.cancel_task(task)
+            if self._audio is not None:
+                await self._audio.close()
             await self._memory.close()
         await super().cleanup()  # type: ignore[no-untyped-call]
+
+    async def _drain(self, deadline_secs: float) -> None:
+        """Waits for tasks, and for those that they start."""
+        while self._tasks and (left_secs := deadline_secs - time.monotonic()) > 0:
+            await asyncio.wait(list(self._tasks), timeout=left_secs)
 
     # -- frames
 
@@ -243,6 +269,12 @@ class MemoryProjector(FrameProcessor):
             turn, now_secs=time.monotonic(), wall_secs=time.time(), states=self._states()
         )
         self._commit(pages)
+        if self._audio is not None and pages:
+            self._spawn_recording(self._audio.on_heard(pages[-1], turn))
+
+    def _on_function_call(self, frame: Frame) -> None:
+        if self._running.on_frame(frame):
+            self._commit(self._tracker.note_open_calls(self._running.names))
 
     def _on_end(self) -> None:
         if self._context is not None:
@@ -257,116 +289,34 @@ class MemoryProjector(FrameProcessor):
             self._context.messages, now_secs=time.monotonic(), wall_secs=time.time(), states=self._states()
         )
         self._commit(pages)
+        if self._audio is not None and pages and pages[-1].id == self._tracker.open_page_id:
+            self._spawn_recording(self._audio.on_user_turn(pages[-1].id))
 
     # -- projection
 
     def _project(self, context: LLMContext, *, started_secs: float, provisional: bool) -> None:
-        messages: list[object] = list(context.messages)
-        exchanges = self._follower.read(messages)
-        text = exchanges[-1].user_text if exchanges else ""
-        by_meaning = self._memory.has_embedding_for(text)
-        resumed = False
-        plan: RecallPlan | None = None
-        turn = (self._tracker.open_page_id, text)
-        if provisional or turn != self._block_for:
-            resumed = bool(text) and self._wants_resume(text)
-            kept = self._edit(messages, exchanges, None).kept
-            plan = self._plan(text, kept, resumed=resumed, provisional=provisional)
-            block = {"role": "developer", "content": plan.block_text} if plan.block_text else None
-        else:
-            block = self._block
-        edit = self._edit(messages, exchanges, block)
-        if len(edit.messages) != len(messages) or any(
-            a is not b for a, b in zip(edit.messages, messages, strict=False)
-        ):
-            context.set_messages(list(edit.messages))  # type: ignore[arg-type]
+        projection = self._planner.project(context, provisional=provisional)
         if provisional:
             return
-        self._block, self._block_for = block, turn
-        if not by_meaning and text:
-            self._prepare_query(text)
-        report = partial(
-            make_report,
-            edit,
+        if projection.text and not projection.by_meaning:
+            self._prepare_query(projection.text)
+        if self._audio is not None and projection.plan is not None:
+            recalled = [self._memory.pages[page.page_id] for page in projection.plan.pages]
+            self._spawn_recording(self._audio.relevant(recalled))
+        tools = self._tools_tokens(context)
+        self._spawn(self._report(projection, tools, time.perf_counter() - started_secs), "report")
+
+    async def _report(self, projection: Projection, tools_tokens: int, took_secs: float) -> None:
+        """Counts and tells, after the frame has gone on."""
+        plan, by_meaning, resumed = projection.plan, projection.by_meaning, projection.resumed
+        counted = make_report(
+            projection.edit,
             plan,
-            tools_tokens=self._tools_tokens(context),
+            tools_tokens=tools_tokens,
             by_meaning=by_meaning,
             resumed=resumed,
-            took_secs=time.perf_counter() - started_secs,
+            took_secs=took_secs,
         )
-        self._spawn(self._report(report, plan, by_meaning=by_meaning, resumed=resumed), "report")
-
-    def _edit(self, messages: list[object], exchanges: list[Exchange], block: object | None) -> WindowEdit:
-        return edit_window(
-            messages,
-            block=block,
-            may_leave=self._may_leave,
-            keep_last=self._config.keep_exchanges,
-            keep_tokens=self._config.keep_tokens,
-            ours=lambda message: message is self._block,
-            exchanges=exchanges,
-        )
-
-    def _may_leave(self, exchange: Exchange) -> bool:
-        page_id = self._follower.page_of(exchange)
-        return page_id is not None and page_id != self._tracker.open_page_id and page_id in self._memory.pages
-
-    def _plan(
-        self, text: str, kept: tuple[Exchange, ...], *, resumed: bool, provisional: bool
-    ) -> RecallPlan:
-        in_window = {page_id for e in kept if (page_id := self._follower.page_of(e)) is not None}
-        if self._tracker.open_page_id is not None:
-            in_window.add(self._tracker.open_page_id)
-        wall_secs = time.time()
-        last = self._memory.previous_session
-        note = (
-            resume_note(last, wall_secs=wall_secs)
-            if last is not None and len(self._user_turns) <= _NOTE_TURNS
-            else ""
-        )
-        hidden = in_window | self._greetings
-        wanted = self._memory.latest(RESUME_PAGES, exclude=hidden) if resumed else []
-        if wanted:
-            ranked = [RankedPage(page.id, _RESUME_SCORE, 0.0, 0.0, 0.0) for page in wanted]
-            ranked += self._memory.rank_related(wanted[0], exclude=hidden | {page.id for page in wanted})
-        else:
-            ranked = self._memory.rank(text, exclude=hidden) if text else []
-        return plan_recall(
-            ranked,
-            self._memory.pages,
-            config=self._config.recall,
-            note=note,
-            known=self._known_lines(text, in_window, provisional=provisional),
-            wanted={page.id for page in wanted},
-            session_id=self._session_id,
-            wall_secs=wall_secs,
-        )
-
-    def _known_lines(
-        self, text: str, in_window: set[str], *, provisional: bool
-    ) -> tuple[RecalledLine, ...]:
-        if self._facts is None:
-            return ()
-        turn = max(1, len(self._user_turns))
-        if provisional:
-            return self._facts.known_provisionally(text, turn=turn, in_window=in_window)
-        vector = self._memory.query_vector(text)
-        return self._facts.known(text, turn=turn, in_window=in_window, vector=vector)
-
-    def _wants_resume(self, text: str) -> bool:
-        first = len(self._user_turns) <= 1 and self._memory.previous_session is not None
-        return wants_resume(text, first_turn=first)
-
-    async def _report(
-        self,
-        report: Callable[[], ProjectionReport],
-        plan: RecallPlan | None,
-        *,
-        by_meaning: bool,
-        resumed: bool,
-    ) -> None:
-        """Counts and tells, after the frame has gone on."""
-        counted = report()
         tokens = counted.tokens
         logger.debug(
             "{}: context of about {} tokens (system {}, tools {}, history {}, recalled {}, state {}); "
@@ -394,7 +344,7 @@ class MemoryProjector(FrameProcessor):
     def _commit(self, pages: list[VoicePage]) -> None:
         for page in pages:
             self._spawn(self._write(page, self._memory.add(page)), "write")
-            (self._user_turns if page.user_text else self._greetings).add(page.id)
+            self._planner.note_page(page)
 
     async def _write(self, page: VoicePage, write: PageWrite) -> None:
         try:
@@ -413,6 +363,11 @@ class MemoryProjector(FrameProcessor):
             await self._memory.open()
         except VoiceContextError as error:
             await self._fail("memory works for this call only", error)
+        if self._audio is not None:
+            try:
+                await self._audio.open()
+            except VoiceContextError as error:
+                await self._fail("nothing is recorded", error)
         if self._facts is not None:
             try:
                 await self._facts.open(list(self._memory.pages.values()), self._memory.previous_session)
@@ -420,10 +375,13 @@ class MemoryProjector(FrameProcessor):
                 await self._fail("facts work for this call only, for now", error)
 
     async def _redact(self, page_ids: frozenset[str]) -> None:
+        pages = [page for page_id in page_ids if (page := self._memory.pages.get(page_id)) is not None]
         try:
+            if self._audio is not None:
+                await self._audio.erase(pages)
             await self._memory.redact(page_ids)
         except VoiceContextError as error:
-            await self._fail("pages could not be emptied", error)
+            await self._fail("pages or recordings could not be emptied", error)
 
     def _hear(self, text: str) -> None:
         self._prepare_query(text)
@@ -434,6 +392,16 @@ class MemoryProjector(FrameProcessor):
         prepare = self._memory.prepare_query(text)
         if prepare is not None:
             self._spawn(prepare(), "embed")
+
+    def _spawn_recording(self, work: Coroutine[Any, Any, None] | None) -> None:
+        async def carried_out(work: Coroutine[Any, Any, None]) -> None:
+            try:
+                await work
+            except VoiceContextError as error:
+                await self._fail("a recording was not kept", error)
+
+        if work is not None:
+            self._spawn(carried_out(work), "record")
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None], purpose: str) -> None:
         task = self.create_task(coroutine, purpose)

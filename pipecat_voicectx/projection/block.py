@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["RECALLED_TAG", "STATE_TAG", "RecalledLine", "escape_recalled", "is_our_block", "render_block"]
+__all__ = [
+    "RECALLED_TAG",
+    "STATE_TAG",
+    "RecalledLine",
+    "block_message",
+    "escape_recalled",
+    "is_our_block",
+    "recording_label",
+    "render_block",
+]
 
 RECALLED_TAG = "recalled_context"
 STATE_TAG = "voice_state"
@@ -50,6 +59,32 @@ def render_block(lines: Sequence[RecalledLine], *, note: str = "") -> str:
         parts.append(f"- {escape_recalled(line.text)}")
     parts.append(f"</{RECALLED_TAG}>")
     return "\n".join(parts)
+
+
+def recording_label(number: int) -> str:
+    """How a line refers to a recording further down in the block; numbers start at 1."""
+    return f"[recording {number}]"
+
+
+def block_message(text: str, recordings: Sequence[str] = ()) -> dict[str, object]:
+    """The block as a chat message.
+
+    With recordings it is a user message, because services take audio in those only; each follows its label, and the
+    block closes behind the last one.
+
+    Args:
+        text: As `render_block` made it.
+        recordings: WAV files in base64, in the order of their labels.
+    """
+    if not recordings:
+        return {"role": "developer", "content": text}
+    closing = f"</{RECALLED_TAG}>"
+    parts: list[dict[str, object]] = [{"type": "text", "text": text.removesuffix(closing).rstrip()}]
+    for number, data in enumerate(recordings, start=1):
+        parts.append({"type": "text", "text": recording_label(number)})
+        parts.append({"type": "input_audio", "input_audio": {"data": data, "format": "wav"}})
+    parts.append({"type": "text", "text": closing})
+    return {"role": "user", "content": parts}
 
 
 def is_our_block(message: object, *, tag: str | None = None) -> bool:

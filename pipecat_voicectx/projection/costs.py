@@ -8,8 +8,10 @@ character, because characters / 4 undercounts Chinese 2.5 times. Text that is no
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import struct
 from collections.abc import Mapping
 
 __all__ = [
@@ -84,6 +86,16 @@ def estimate_message_tokens(message: object) -> int:
     return tokens
 
 
+def _bytes_per_sec(data: str) -> int:
+    """Of a WAV file in base64, from its header; of raw samples what Pipecat's services send, 24 kHz mono."""
+    try:
+        header = base64.b64decode(data[:60])
+        rate = struct.unpack_from("<I", header, 28)[0] if header[:4] == b"RIFF" else 0
+    except (ValueError, struct.error):
+        rate = 0
+    return rate or 2 * 24_000
+
+
 def _part_tokens(part: object) -> int:
     if not isinstance(part, Mapping):
         return estimate_tokens(str(part))
@@ -91,8 +103,8 @@ def _part_tokens(part: object) -> int:
         return estimate_tokens(str(part["text"]))
     audio = part.get("input_audio")
     if isinstance(audio, Mapping):
-        # Base64 of 16-bit mono PCM; the rate is not in the part. 24 kHz is what Pipecat's services send.
-        return estimate_audio_tokens(len(str(audio.get("data", ""))) * 0.75 / (2 * 24_000))
+        data = str(audio.get("data", ""))
+        return estimate_audio_tokens(len(data) * 0.75 / _bytes_per_sec(data))
     if part.get("type") == "image_url":
         return _TOKENS_PER_IMAGE
     return estimate_tokens(json.dumps(part, ensure_ascii=False, default=str))

@@ -6,14 +6,15 @@ Pure. The budget covers the whole block, headings and the note included.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.pages import VoicePage
 from pipecat_voicectx.memory.ranking import RankedPage
 from pipecat_voicectx.memory.resume import describe_age
-from pipecat_voicectx.projection.block import RecalledLine, escape_recalled, render_block
-from pipecat_voicectx.projection.costs import estimate_tokens
+from pipecat_voicectx.projection.block import RecalledLine, escape_recalled, recording_label, render_block
+from pipecat_voicectx.projection.costs import estimate_audio_tokens, estimate_tokens
 from pipecat_voicectx.projection.projector import Budget, Candidate, Fidelity, ProjectedHistory, project
 from pipecat_voicectx.projection.recall_request import page_handle
 
@@ -21,6 +22,8 @@ __all__ = ["RecallConfig", "RecallPlan", "RecalledPage", "page_transcript", "pla
 
 # A line's dash and end, rounded up.
 _LINE_TOKENS = 2
+# A recording's label in its line and in front of it.
+_RECORDING_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +64,7 @@ class RecalledPage:
     session_id: str
     index: int
     fidelity: str
-    """`transcript` or `summary`."""
+    """`audio`, `transcript` or `summary`."""
     score: float
     text: str
     """The line as it stands in the prompt."""
@@ -76,6 +79,8 @@ class RecallPlan:
     pages: tuple[RecalledPage, ...]
     history: ProjectedHistory
     candidates: int
+    recordings: tuple[str, ...] = ()
+    """Pages whose recording belongs into the block, in the order of their labels."""
 
 
 def page_transcript(page: VoicePage) -> str:
@@ -95,6 +100,7 @@ def plan_recall(
     config: RecallConfig,
     note: str = "",
     known: Sequence[RecalledLine] = (),
+    audio_secs: Mapping[str, float] = MappingProxyType({}),
     wanted: Collection[str] = (),
     session_id: str,
     wall_secs: float,
@@ -108,6 +114,8 @@ def plan_recall(
         config: Budget and floors.
         note: A line of ours for the top of the block.
         known: Lines of what is known of the caller, for before the pages; they come out of the same budget.
+        audio_secs: Pages whose user can be given as a recording, and how long that is. The bot's side comes as text
+            then, which is exactly what was spoken.
         wanted: Pages that are recalled whatever they match (resume).
         session_id: The current session, for the headings.
         wall_secs: Unix time now, for the headings.
@@ -130,6 +138,7 @@ def plan_recall(
             key=hit.key,
             order=order[hit.key],
             relevance=-place,
+            audio_tokens=_audio_cost(pages[hit.key], audio_secs.get(hit.key), count),
             transcript_tokens=count(escape_recalled(texts[hit.key][0])) + _LINE_TOKENS,
             summary_tokens=count(texts[hit.key][1]) + _LINE_TOKENS if texts[hit.key][1] else None,
             floor=Fidelity.TRANSCRIPT if place < config.full_pages else Fidelity.OMITTED,
@@ -142,6 +151,7 @@ def plan_recall(
     budget = Budget(total_tokens=config.budget_tokens, safety_tokens=config.safety_tokens + overhead)
     history = project(candidates, budget)
     scores = {hit.key: hit.score for hit in relevant}
+    recordings = tuple(item.key for item in history.items if item.fidelity is Fidelity.AUDIO)
     chosen = [
         RecalledPage(
             page_id=item.key,
@@ -149,12 +159,28 @@ def plan_recall(
             index=pages[item.key].index,
             fidelity=item.fidelity.name.lower(),
             score=round(scores[item.key], 4),
-            text=texts[item.key][0 if item.fidelity is Fidelity.TRANSCRIPT else 1],
+            text=(
+                _with_recording(pages[item.key], recordings.index(item.key) + 1)
+                if item.fidelity is Fidelity.AUDIO
+                else texts[item.key][0 if item.fidelity is Fidelity.TRANSCRIPT else 1]
+            ),
         )
         for item in history.items
     ]
     lines = [RecalledLine(text=recalled.text, group=groups[recalled.page_id]) for recalled in chosen]
-    return RecallPlan(render_block([*known, *lines], note=note), tuple(chosen), history, len(candidates))
+    text = render_block([*known, *lines], note=note)
+    return RecallPlan(text, tuple(chosen), history, len(candidates), recordings)
+
+
+def _audio_cost(page: VoicePage, secs: float | None, count: Callable[[str], int]) -> int | None:
+    if secs is None:
+        return None
+    text = escape_recalled(_with_recording(page, 1))
+    return estimate_audio_tokens(secs) + count(text) + _RECORDING_TOKENS + _LINE_TOKENS
+
+
+def _with_recording(page: VoicePage, number: int) -> str:
+    return page_transcript(replace(page, user_text=recording_label(number)))
 
 
 def _relevant(

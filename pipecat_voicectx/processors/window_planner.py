@@ -1,0 +1,204 @@
+"""Which messages the next request has: the window over the context, and the block of what is recalled in it.
+
+Synchronous and on the response path: reads what is in memory, edits the context in place, waits for nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
+from pipecat.processors.aggregators.llm_context import LLMContext
+
+from pipecat_voicectx.memory.exchanges import ExchangeTracker
+from pipecat_voicectx.memory.pages import VoicePage
+from pipecat_voicectx.memory.ranking import RankedPage
+from pipecat_voicectx.memory.resume import (
+    DROPPED_WITHIN_SECS,
+    RESUME_PAGES,
+    LastSession,
+    resume_note,
+    wants_resume,
+)
+from pipecat_voicectx.processors.audio_pages import AudioPages
+from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig
+from pipecat_voicectx.processors.tool_advertising import advertise_schemas
+from pipecat_voicectx.projection.block import RecalledLine, block_message
+from pipecat_voicectx.projection.follower import ContextFollower
+from pipecat_voicectx.projection.recall import RecallPlan, plan_recall
+from pipecat_voicectx.projection.window import Exchange, WindowEdit, edit_window
+from pipecat_voicectx.stores.fact_session import FactSession
+from pipecat_voicectx.stores.page_memory import PageMemory
+
+__all__ = ["Projection", "WindowPlanner"]
+
+# Chosen: past this, a caller who came back has the conversation going; nothing is restored any more.
+_OPENING_TURNS = 2
+# Above every score that matching can give: the pages a caller wants to go on from come first.
+_RESUME_SCORE = 10.0
+# Chosen: enough of an answer to go on with it.
+_UNSAID_CHARS = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """One edit of a context."""
+
+    text: str
+    """The user's turn; "" before the first."""
+    edit: WindowEdit
+    plan: RecallPlan | None
+    """What was recalled. None: the turn's block stood already."""
+    by_meaning: bool
+    """Whether the query's embedding was ready."""
+    resumed: bool
+    """Whether the caller wanted to go on where the last call ended."""
+
+
+class WindowPlanner:
+    """Edits the contexts of one session."""
+
+    def __init__(
+        self,
+        *,
+        memory: PageMemory,
+        tracker: ExchangeTracker,
+        follower: ContextFollower,
+        config: MemoryProjectorConfig,
+        session_id: str,
+        facts: FactSession | None,
+        audio: AudioPages | None,
+    ) -> None:
+        self._memory = memory
+        self._tracker = tracker
+        self._follower = follower
+        self._config = config
+        self._session_id = session_id
+        self._facts = facts
+        self._audio = audio
+        self.tools: list[FunctionSchema] = []
+        """Functions that are offered from when there is more in memory than the window shows."""
+        self._offers_tools = False
+        self._block: dict[str, object] | None = None
+        self._block_for: tuple[str | None, str] | None = None
+        self._restored_for: str | None = None
+        self._user_turns: set[str] = set()
+        # This call's bot turns that answer nobody: their text stands at the top of the context anyway.
+        self._greetings: set[str] = set()
+
+    def note_page(self, page: VoicePage) -> None:
+        """A page of this session was written."""
+        (self._user_turns if page.user_text else self._greetings).add(page.id)
+
+    def project(self, context: LLMContext, *, provisional: bool) -> Projection:
+        """Edits the context for its next request. A provisional one leaves no trace here."""
+        messages: list[object] = list(context.messages)
+        exchanges = self._follower.read(messages)
+        text = exchanges[-1].user_text if exchanges else ""
+        by_meaning = self._memory.has_embedding_for(text)
+        resumed = False
+        plan: RecallPlan | None = None
+        block = self._block
+        turn = (self._tracker.open_page_id, text)
+        if provisional or turn != self._block_for:
+            resumed = bool(text) and self._wants_resume(text)
+            kept = self._edit(messages, exchanges, None).kept
+            plan = self._plan(text, kept, resumed=resumed, provisional=provisional)
+            recordings = self._audio.recordings(plan.recordings) if self._audio is not None else ()
+            block = block_message(plan.block_text, recordings) if plan.block_text else None
+        edit = self._edit(messages, exchanges, block)
+        if len(edit.messages) != len(messages) or any(
+            a is not b for a, b in zip(edit.messages, messages, strict=False)
+        ):
+            context.set_messages(list(edit.messages))  # type: ignore[arg-type]
+        if not provisional:
+            self._block, self._block_for = block, turn
+            self._offer_tools(context, edit.kept)
+        return Projection(text=text, edit=edit, plan=plan, by_meaning=by_meaning, resumed=resumed)
+
+    def _edit(self, messages: list[object], exchanges: list[Exchange], block: object | None) -> WindowEdit:
+        return edit_window(
+            messages,
+            block=block,
+            may_leave=self._may_leave,
+            keep_last=self._config.keep_exchanges,
+            keep_tokens=self._config.keep_tokens,
+            ours=lambda message: message is self._block,
+            exchanges=exchanges,
+        )
+
+    def _may_leave(self, exchange: Exchange) -> bool:
+        page_id = self._follower.page_of(exchange)
+        return page_id is not None and page_id != self._tracker.open_page_id and page_id in self._memory.pages
+
+    def _plan(self, text: str, kept: tuple[Exchange, ...], *, resumed: bool, provisional: bool) -> RecallPlan:
+        in_window = self._pages_in(kept)
+        wall_secs = time.time()
+        note, unsaid = self._restored(wall_secs, provisional=provisional)
+        hidden = in_window | self._greetings
+        wanted = self._memory.latest(RESUME_PAGES, exclude=hidden) if resumed else []
+        if wanted:
+            ranked = [RankedPage(page.id, _RESUME_SCORE, 0.0, 0.0, 0.0) for page in wanted]
+            ranked += self._memory.rank_related(wanted[0], exclude=hidden | {page.id for page in wanted})
+        else:
+            ranked = self._memory.rank(text, exclude=hidden) if text else []
+        return plan_recall(
+            ranked,
+            self._memory.pages,
+            config=self._config.recall,
+            note=note,
+            audio_secs=self._audio.ready_secs(self._memory.pages) if self._audio is not None else {},
+            known=(*unsaid, *self._known_lines(text, in_window, provisional=provisional)),
+            wanted={page.id for page in wanted},
+            session_id=self._session_id,
+            wall_secs=wall_secs,
+        )
+
+    def _known_lines(self, text: str, in_window: set[str], *, provisional: bool) -> tuple[RecalledLine, ...]:
+        if self._facts is None:
+            return ()
+        turn = max(1, len(self._user_turns))
+        if provisional:
+            return self._facts.known_provisionally(text, turn=turn, in_window=in_window)
+        vector = self._memory.query_vector(text)
+        return self._facts.known(text, turn=turn, in_window=in_window, vector=vector)
+
+    def _wants_resume(self, text: str) -> bool:
+        first = len(self._user_turns) <= 1 and self._memory.previous_session is not None
+        return wants_resume(text, first_turn=first)
+
+    def _restored(self, wall_secs: float, *, provisional: bool) -> tuple[str, tuple[RecalledLine, ...]]:
+        """What a caller who is back finds as it was: said to the model on one turn, then never again."""
+        last = self._memory.previous_session
+        turn = self._tracker.open_page_id or "greeting"
+        if last is None or len(self._user_turns) > _OPENING_TURNS or self._restored_for not in (None, turn):
+            return "", ()
+        if not provisional:
+            self._restored_for = turn
+        return resume_note(last, wall_secs=wall_secs), _unsaid(last, wall_secs)
+
+    def _pages_in(self, kept: tuple[Exchange, ...]) -> set[str]:
+        pages = {page_id for e in kept if (page_id := self._follower.page_of(e)) is not None}
+        if self._tracker.open_page_id is not None:
+            pages.add(self._tracker.open_page_id)
+        return pages
+
+    def _offer_tools(self, context: LLMContext, kept: tuple[Exchange, ...]) -> None:
+        if not self.tools:
+            return
+        if not self._offers_tools:
+            shown = self._pages_in(kept) | self._greetings
+            self._offers_tools = any(page_id not in shown for page_id in self._memory.pages)
+        if self._offers_tools:
+            advertise_schemas(context, self.tools)
+
+
+def _unsaid(last: LastSession, wall_secs: float) -> tuple[RecalledLine, ...]:
+    """What the bot was about to say when the line dropped."""
+    text = last.unheard_text
+    if not text or wall_secs - last.ended_wall_secs > DROPPED_WITHIN_SECS:
+        return ()
+    if len(text) > _UNSAID_CHARS:
+        text = text[:_UNSAID_CHARS].rsplit(" ", 1)[0] + " …"
+    return (RecalledLine(text=f"You had still to say: {text}", group="when the line dropped"),)
