@@ -14,7 +14,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +32,20 @@ from pipecat_voicectx.bench.loss_audio import (
     packet_mask,
     received,
 )
+from pipecat_voicectx.bench.loss_speech import synthesized
 from pipecat_voicectx.errors import UsageError
 
 __all__ = ["add_arguments", "run"]
 
 # A stop that comes later than this after the end of speech is a turn that was missed.
 MISSED_AFTER_SECS = 5.0
-# Enough pairs for a minute on two cores; the full set has every utterance.
+# Enough pairs for a minute on two cores, with one utterance that has pauses beside these.
 QUICK_UTTERANCES, QUICK_MASKS = 2, 1
 DEFAULT_MASKS = 2
 FULL_MASKS = 6
+# Utterances of our own where no recordings are given.
+SYNTHESIZED = 12
+CHUNK = 8
 WORST_PAIRS = 8
 
 
@@ -73,7 +77,10 @@ class _Row:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `voicectx bench loss`."""
     parser.add_argument(
-        "--utterances", type=Path, required=True, metavar="DIR", help="16 kHz WAV files with index.json"
+        "--utterances",
+        type=Path,
+        metavar="DIR",
+        help="16 kHz WAV files with index.json; without: synthesized ones",
     )
     parser.add_argument("--traces", type=Path, metavar="TSV", help="loss traces; without: built-in masks")
     parser.add_argument(
@@ -104,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
         "seed": args.seed,
         "settings": {
             "utterances": len({job.utterance.name for job in jobs}),
+            "speech": "recordings" if args.utterances else "eSpeak NG",
             "masks": "traces" if args.traces else "built-in",
             "llm": "scripted",
         },
@@ -126,12 +134,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _jobs(args: argparse.Namespace) -> Iterator[_Job]:
-    utterances = load_utterances(args.utterances)
+    utterances = _utterances(args)
     strata = load_traces(args.traces) if args.traces else None
     paths = [path for path in LossPath if args.path in ("all", path.value)]
     each = QUICK_MASKS if args.quick else FULL_MASKS if args.full else DEFAULT_MASKS
-    if args.quick:
-        utterances = utterances[:QUICK_UTTERANCES]
     for utterance in utterances:
         if strata is not None:
             masks = choose_traces(strata, utterance.name, seed=args.seed, each=each)
@@ -139,34 +145,58 @@ def _jobs(args: argparse.Namespace) -> Iterator[_Job]:
             masks = built_in_masks(utterance, seed=args.seed)
             masks = masks[::3] if args.quick else masks
         for path in paths:
-            for mask in (None, *masks):
+            # Where nothing is lost there is nothing to conceal: the first concealing receiver stands for all.
+            clean = path is LossPath.AIORTC or path is paths[0]
+            for mask in (None, *masks) if clean else masks:
                 yield _Job(utterance=utterance, mask=mask, path=path)
 
 
+def _utterances(args: argparse.Namespace) -> list[Utterance]:
+    if args.utterances is None:
+        return synthesized(seed=args.seed, count=QUICK_UTTERANCES + 1 if args.quick else SYNTHESIZED)
+    found = load_utterances(args.utterances)
+    if not args.quick:
+        return found
+    plain = [utterance for utterance in found if not utterance.has_pauses]
+    paused = [utterance for utterance in found if utterance.has_pauses]
+    return [*plain[:QUICK_UTTERANCES], *paused[:1]]
+
+
 def _run_jobs(jobs: Sequence[_Job], *, processes: int) -> list[_Row]:
-    # Chunks keep an utterance and a path together, whose encoded packets and verdicts are then shared.
-    chunks = [jobs[i : i + 4] for i in range(0, len(jobs), 4)]
+    # Chunks keep an utterance together, whose packets and verdicts are then shared; small ones balance the load.
+    chunks = [jobs[i : i + CHUNK] for i in range(0, len(jobs), CHUNK)]
     rows: list[_Row] = []
     done = 0
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=processes, mp_context=context) as pool:
         futures = [pool.submit(_run_chunk, chunk) for chunk in chunks]
         for future in as_completed(futures):
-            found = future.result()
-            rows += found
+            rows += future.result()
             done += 1
             if sys.stderr.isatty():
                 print(f"\r{done * 100 // len(chunks):3d}% of {len(jobs)} pairs", end="", file=sys.stderr)
     if sys.stderr.isatty():
         print(file=sys.stderr)
+    rows += _clean_elsewhere(rows, {job.path.value for job in jobs})
     return sorted(rows, key=lambda row: (row.path, row.utterance, row.mask, row.variant))
+
+
+def _clean_elsewhere(rows: Sequence[_Row], paths: set[str]) -> list[_Row]:
+    """Clean rows of concealing receivers that did not run, since they would have heard the very same samples."""
+    found = []
+    for path in paths - {row.path for row in rows if not row.mask}:
+        found += [
+            replace(row, path=path) for row in rows if not row.mask and row.path != LossPath.AIORTC.value
+        ]
+    return found
 
 
 def _run_chunk(jobs: Sequence[_Job]) -> list[_Row]:
     """One worker's share, on one virtual clock."""
     logger.remove()
     # Heavy imports and the patched clock belong to the worker.
-    from pipecat_voicectx.bench.loss_stack import ScriptedDecisions, Variant, run_pair
+    from pipecat_voicectx.bench.loss_model import ScriptedDecisions
+    from pipecat_voicectx.bench.loss_stack import Variant, run_pair
     from pipecat_voicectx.testing import virtual_time
     from pipecat_voicectx.testing.openai_server import OpenAIServer
 
@@ -227,7 +257,7 @@ def _table(rows: Iterable[_Row]) -> dict[str, dict[str, dict[str, Any]]]:
             "false_ends": false_ends,
             "false_end_rate": round(false_ends / len(found), 4),
             "latency_p50_s": round(statistics.median(latencies), 3) if latencies else None,
-            "latency_p95_s": round(latencies[int(0.95 * (len(latencies) - 1))], 3) if latencies else None,
+            "latency_p95_s": round(latencies[round(0.95 * (len(latencies) - 1))], 3) if latencies else None,
             "missed": sum(row.latency_secs is None for row in found),
             "llm_calls": sum(row.llm_calls for row in found),
         }

@@ -133,6 +133,7 @@ class Orchestrator(AudioLane):
         self._speech_ended_secs: float | None = None
         self._lost_before_turn_secs = 0.0
         self._response_pending = False
+        self._asked_secs = 0.0
         self._merge = False
         self._block: dict[str, str] | None = None
         self._answered: dict[tuple[str, str], dict[str, Any]] = {}
@@ -285,6 +286,7 @@ class Orchestrator(AudioLane):
         advertise(frame.context, self._functions, handler=self._on_call)
         self._place_block(frame.context, self._state_text())
         self._response_pending = True
+        self._asked_secs = time.monotonic()
 
     def _edit(self, context: LLMContext, *, merge: bool) -> None:
         """Takes out what was ours in earlier turns: the state block and finished calls."""
@@ -418,7 +420,8 @@ class Orchestrator(AudioLane):
         if self._tap.spoken or not self._deferral.available:
             return rejected
         try:
-            self._deferral.defer(directive.reason, now_secs=time.monotonic())
+            # The caller has been waiting since the turn's end, not since the model made up its mind.
+            self._deferral.defer(directive.reason, now_secs=self._asked_secs)
         except InvalidTransitionError:
             return rejected
         self._arm()
