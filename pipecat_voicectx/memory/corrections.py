@@ -17,6 +17,7 @@ __all__ = [
     "Marker",
     "MarkerStrength",
     "correction_marker",
+    "is_about_the_floor",
     "left_out",
     "moved_to",
     "new_value",
@@ -115,6 +116,17 @@ _UNSAID = re.compile(
 _NOT_MEMORY = re.compile(r"\b(?:instructions?|prompts?|rules)\b", re.IGNORECASE)
 
 
+# What is said to give the floor back or to ask for a repetition; "sorry, go on" corrects nothing.
+_ABOUT_THE_FLOOR = re.compile(
+    r"^(?:please |you )*(?:go (?:on|ahead)|carry on|continue|keep going|finish|you first|after you|"
+    r"say (?:that|it) again|(?:what|come) (?:was that|did you say|again)|repeat .*|"
+    r"(?:could|can|would) you (?:say|repeat) .*|i (?:did not|could not|cannot) (?:hear|catch|understand|get) .*|i interrupted.*|i cut you off|to interrupt.*|"
+    r"about that|not now|one (?:moment|second)|just a (?:moment|second|minute)|(?:a|one) (?:moment|second|minute))"
+    r"(?: please)?$",
+    re.IGNORECASE,
+)
+
+
 class MarkerStrength(Enum):
     """How surely a marker announces a correction."""
 
@@ -132,6 +144,11 @@ class Marker:
 
     strength: MarkerStrength
     rest: str
+
+
+def is_about_the_floor(clause: str) -> bool:
+    """Whether a clause only gives the floor back or asks for a repetition."""
+    return _ABOUT_THE_FLOOR.match(clause) is not None
 
 
 def split_at_markers(clause: str) -> list[str]:

@@ -23,6 +23,7 @@ from pipecat_voicectx.memory.cleaning import clean_transcript
 from pipecat_voicectx.memory.corrections import (
     MarkerStrength,
     correction_marker,
+    is_about_the_floor,
     left_out,
     moved_to,
     new_value,
@@ -213,6 +214,8 @@ class _Turn:
         marker = correction_marker(part)
         rest = marker.rest if marker else part
         strong = marker is not None and marker.strength is not MarkerStrength.WEAK
+        if is_about_the_floor(_LEAD_IN.sub("", rest)):
+            return True
         if marker and not rest:
             self._focus = replace(self._focus, correcting=self._focus.correcting or strong)
             self._wrong = self._wrong or marker.strength is MarkerStrength.WRONG

@@ -1,10 +1,11 @@
-"""Engines for tests: one in memory that behaves, and one that misbehaves to order."""
+"""Engines for tests: one in memory that behaves, one that misbehaves to order, and trouble for any engine."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 
 import numpy as np
@@ -13,15 +14,21 @@ from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.memory.records import MemoryHit, MemoryRecord
 from pipecat_voicectx.stores.embedders import Embedder, LexicalEmbedder
 from pipecat_voicectx.stores.engine import (
+    LIST_PAGE_SIZE,
     AddReport,
     BlockingEngine,
     Embedded,
+    EngineResult,
     EngineWorker,
+    MemoryEngine,
+    RecordPage,
     ScrubReport,
     SearchRequest,
+    Unavailable,
+    UnavailableReason,
 )
 
-__all__ = ["EngineFault", "FaultyEngine", "InMemoryEngine"]
+__all__ = ["EngineFault", "FaultyEngine", "InMemoryEngine", "TroubledEngine"]
 
 
 class InMemoryEngine(BlockingEngine):
@@ -151,3 +158,76 @@ class FaultyEngine(InMemoryEngine):
         if fault is EngineFault.HANG:
             self._released.wait(timeout=30)
         return fault
+
+
+class TroubledEngine:
+    """Another engine behind trouble: every call takes `delay_secs`, and those that `fails` names do not answer.
+
+    The delay is `asyncio.sleep`, so it costs nothing on virtual time.
+    """
+
+    def __init__(
+        self, engine: MemoryEngine, *, delay_secs: float = 0.0, fails: Collection[int] | None = ()
+    ) -> None:
+        self._engine = engine
+        self._delay_secs = delay_secs
+        self._fails = fails
+        self.calls = 0
+        """Calls so far; `fails` counts them from 0. None fails them all."""
+
+    @property
+    def name(self) -> str:
+        """For logs and reports."""
+        return f"troubled {self._engine.name}"
+
+    async def add(self, records: Sequence[MemoryRecord]) -> EngineResult[AddReport]:
+        """As the engine behind, if it is reached."""
+        return await self._trouble() or await self._engine.add(records)
+
+    async def update(self, record: MemoryRecord) -> EngineResult[bool]:
+        """As the engine behind, if it is reached."""
+        return await self._trouble() or await self._engine.update(record)
+
+    async def delete(self, owner: Owner, ids: Collection[str]) -> EngineResult[int]:
+        """As the engine behind, if it is reached."""
+        return await self._trouble() or await self._engine.delete(owner, ids)
+
+    async def get(self, owner: Owner, record_id: str) -> EngineResult[MemoryRecord | None]:
+        """As the engine behind, if it is reached."""
+        return await self._trouble() or await self._engine.get(owner, record_id)
+
+    async def search(
+        self,
+        owner: Owner,
+        query: str,
+        *,
+        limit: int = 5,
+        ids: Collection[str] | None = None,
+        tags: Collection[str] | None = None,
+    ) -> EngineResult[tuple[MemoryHit, ...]]:
+        """As the engine behind, if it is reached."""
+        return await self._trouble() or await self._engine.search(
+            owner, query, limit=limit, ids=ids, tags=tags
+        )
+
+    async def list_by_owner(
+        self, owner: Owner, *, limit: int = LIST_PAGE_SIZE, after: str | None = None
+    ) -> EngineResult[RecordPage]:
+        """As the engine behind, if it is reached."""
+        return await self._trouble() or await self._engine.list_by_owner(owner, limit=limit, after=after)
+
+    async def scrub(self) -> EngineResult[ScrubReport]:
+        """As the engine behind, if it is reached."""
+        return await self._trouble() or await self._engine.scrub()
+
+    async def close(self) -> None:
+        """Closes the engine behind."""
+        await self._engine.close()
+
+    async def _trouble(self) -> Unavailable | None:
+        call, self.calls = self.calls, self.calls + 1
+        if self._delay_secs:
+            await asyncio.sleep(self._delay_secs)
+        if self._fails is None or call in self._fails:
+            return Unavailable(reason=UnavailableReason.FAILED, detail="scripted fault")
+        return None
