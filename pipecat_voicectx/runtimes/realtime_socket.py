@@ -53,6 +53,16 @@ _KNOWN_TO_SERVICE = frozenset(
 _AUDIO_DELTA = '"response.output_audio.delta"'
 
 
+class _Connection(Enum):
+    """Whether there is a session to talk to."""
+
+    UP = "up"
+    LOST = "lost"
+    """Nothing goes out; the user's audio is held."""
+    OPENING = "opening"
+    """A new session is being set up: everything goes out but the user's audio."""
+
+
 class Answer(Enum):
     """What became of a request."""
 
@@ -98,7 +108,7 @@ class RealtimeSocket:
         self._own: deque[str] = deque(maxlen=_MAX_OWN)
         self._held: deque[Any] = deque()
         self._held_secs = 0.0
-        self._down = False
+        self._connection = _Connection.UP
         self.sent_audio = SentAudioTimeline()
         """When the user's audio was sent."""
         self.refused = 0
@@ -161,7 +171,7 @@ class RealtimeSocket:
         self._pending[event_id] = _Pending(done, future)
         try:
             await self.send(data, event_id=event_id)
-            if self._down:
+            if self.down:
                 return Answer.NONE
             async with asyncio.timeout(_ANSWER_SECS):
                 return await future
@@ -181,7 +191,7 @@ class RealtimeSocket:
             for ours in replaced:
                 await self.send(ours.data)
             return
-        if self._down:
+        if self.down:
             return  # the next session is told about the conversation as a whole
         data = event.model_dump(exclude_none=True)
         for handler in self._client_handlers:
@@ -190,7 +200,7 @@ class RealtimeSocket:
 
     async def _send_audio(self, event: Any) -> None:
         secs = len(event.audio) * 3 / 4 / _BYTES_PER_SEC
-        if self._down:
+        if self._connection is not _Connection.UP:
             self._held.append((event, secs))
             self._held_secs += secs
             while self._held_secs > _MAX_HELD_SECS:
@@ -203,15 +213,19 @@ class RealtimeSocket:
 
     async def resume(self) -> None:
         """There is a session again: what the user said meanwhile goes out, in order."""
-        self._down = False
+        self._connection = _Connection.UP
         held, self._held, self._held_secs = self._held, deque(), 0.0
         for event, _secs in held:
             await self._send_client_event(event)
 
+    def is_own(self, event_id: str) -> bool:
+        """Whether an event was sent by us, lately."""
+        return event_id in self._own
+
     @property
     def down(self) -> bool:
         """Whether there is no connection."""
-        return self._down
+        return self._connection is _Connection.LOST
 
     # From the server
 
@@ -219,6 +233,8 @@ class RealtimeSocket:
         socket = self._llm._websocket
         if socket is not None:
             self._llm._websocket = _TappedConnection(socket, self)
+            if self.down:
+                self._connection = _Connection.OPENING
         await self._receive()
 
     async def received(self, message: str | bytes) -> bool:
@@ -270,7 +286,7 @@ class RealtimeSocket:
         """The connection ended, and not by the service's doing. Returns whether somebody sees to another one."""
         if self._llm._disconnecting or not self._lost_handlers:
             return False
-        self._down = True
+        self._connection = _Connection.LOST
         for pending in self._pending.values():
             if not pending.future.done():
                 pending.future.set_result(Answer.NONE)

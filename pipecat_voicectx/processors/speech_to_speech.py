@@ -1,0 +1,76 @@
+"""What stands in front of a service that hears and speaks by itself, by what it lets us do.
+
+- OpenAI Realtime and what shares its class (Azure, and xAI's for the most part): its conversation can be edited, so
+  `RealtimeLink` edits it.
+- Services that take nothing but audio (Gemini Live): what the user heard is re-injected as audio behind a gate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from pipecat.processors.aggregators.llm_context import LLMContext
+from pipecat.processors.frame_processor import FrameProcessor
+
+from pipecat_voicectx.processors.orchestrator import Orchestrator, OrchestratorConfig
+from pipecat_voicectx.processors.playback_ledger import PlaybackLedger
+from pipecat_voicectx.processors.realtime_link import RealtimeLink, RealtimeLinkConfig
+from pipecat_voicectx.processors.realtime_orchestrator import RealtimeOrchestrator
+from pipecat_voicectx.runtimes.realtime_session import RealtimeRenewal
+from pipecat_voicectx.runtimes.realtime_settings import RealtimeSettings
+from pipecat_voicectx.runtimes.realtime_socket import RealtimeSocket
+from pipecat_voicectx.runtimes.realtime_speed import RealtimeSpeed, speed_map_of
+
+__all__ = ["SpeechToSpeech", "SpeechToSpeechConfig"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechToSpeechConfig:
+    """Settings for speech-to-speech services; the others do not read them."""
+
+    realtime: RealtimeLinkConfig = field(default_factory=RealtimeLinkConfig)
+    """OpenAI Realtime."""
+
+
+class SpeechToSpeech:
+    """Builds what one session of such a service needs. `of` says whether it is one."""
+
+    def __init__(self, llm: FrameProcessor, config: SpeechToSpeechConfig) -> None:
+        self._llm = llm
+        self._config = config
+        self._settings = RealtimeSettings(llm) if RealtimeRenewal.fits(llm) else None
+
+    @classmethod
+    def of(cls, llm: FrameProcessor, config: SpeechToSpeechConfig | None = None) -> SpeechToSpeech | None:
+        """None: `llm` is asked with text, and needs speech to text and a voice around it."""
+        return cls(llm, config or SpeechToSpeechConfig()) if RealtimeSocket.fits(llm) else None
+
+    def orchestrator(self, context: LLMContext, config: OrchestratorConfig) -> RealtimeOrchestrator:
+        """The orchestrator that fits the service."""
+        speed = RealtimeSpeed(self._settings, speed_map_of(self._llm)) if self._settings is not None else None
+        return RealtimeOrchestrator(context=context, llm=self._llm, speed=speed, config=config)
+
+    def processors(
+        self,
+        *,
+        orchestrator: Orchestrator | None,
+        ledger: PlaybackLedger | None,
+        remembers: bool,
+        holds: bool,
+    ) -> list[FrameProcessor]:
+        """What goes directly in front of the service, in order.
+
+        Args:
+            orchestrator: Made by `orchestrator`; None when that part is off.
+            ledger: None when that part is off.
+            remembers: Whether what leaves the server's conversation lives on in memory.
+            holds: Whether turns are held on an unreliable line.
+        """
+        if self._settings is None:
+            return []
+        config = self._config.realtime
+        config = replace(
+            config, window=config.window if remembers else None, hold=config.hold if holds else None
+        )
+        ours = orchestrator if isinstance(orchestrator, RealtimeOrchestrator) else None
+        return [RealtimeLink(llm=self._llm, settings=self._settings, orchestrator=ours, config=config)]
