@@ -120,9 +120,9 @@ _NOT_MEMORY = re.compile(r"\b(?:instructions?|prompts?|rules)\b", re.IGNORECASE)
 _ABOUT_THE_FLOOR = re.compile(
     r"^(?:please |you )*(?:go (?:on|ahead)|carry on|continue|keep going|finish|you first|after you|"
     r"say (?:that|it) again|(?:what|come) (?:was that|did you say|again)|repeat .*|"
-    r"(?:could|can|would) you (?:say|repeat) .*|i (?:did not|could not|cannot) (?:hear|catch|understand|get) .*|i interrupted.*|i cut you off|to interrupt.*|"
-    r"about that|not now|one (?:moment|second)|just a (?:moment|second|minute)|(?:a|one) (?:moment|second|minute))"
-    r"(?: please)?$",
+    r"(?:could|can|would) you (?:say|repeat) .*|i (?:did not|could not|cannot) (?:hear|catch|understand|get) .*|"
+    r"i interrupted.*|i cut you off|to interrupt.*|about that|not now|"
+    r"(?:(?:just )?a|one) (?:moment|second|minute))(?: please)?$",
     re.IGNORECASE,
 )
 
