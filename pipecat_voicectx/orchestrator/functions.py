@@ -42,6 +42,7 @@ class CallError(Enum):
     OUT_OF_RANGE = "out_of_range"
     NOT_SUPPORTED = "not_supported"
     NOT_NOW = "not_now"
+    REPEATED = "repeated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

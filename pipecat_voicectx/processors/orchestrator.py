@@ -32,7 +32,7 @@ from pipecat.processors.aggregators.llm_context import LLMContext, LLMContextMes
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.services.llm_service import FunctionCallParams
 
-from pipecat_voicectx.errors import InvalidTransitionError, UnavailableError
+from pipecat_voicectx.errors import InvalidTransitionError
 from pipecat_voicectx.orchestrator.deferral import Continuation, Deferral, DeferralConfig, longer_silence_ms
 from pipecat_voicectx.orchestrator.directives import (
     DeferResponse,
@@ -49,10 +49,9 @@ from pipecat_voicectx.orchestrator.functions import (
     parse_call,
 )
 from pipecat_voicectx.orchestrator.modes import ControlMode
-from pipecat_voicectx.orchestrator.speed_calibration import SpeedCalibration
 from pipecat_voicectx.orchestrator.state_text import GUIDING_PRINCIPLE, RenderConfig, render_state
-from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.processors.audio_lane import AudioLane
+from pipecat_voicectx.processors.call_results import CallResults
 from pipecat_voicectx.processors.context_edits import (
     make_state_block,
     merge_trailing_users,
@@ -65,13 +64,13 @@ from pipecat_voicectx.processors.frames import (
     NetworkStateFrame,
     SpeakingRateFrame,
 )
+from pipecat_voicectx.processors.response_speed import ResponseSpeed
 from pipecat_voicectx.processors.tool_advertising import advertise
 from pipecat_voicectx.runtimes.llm_tap import LLMTap
-from pipecat_voicectx.runtimes.speed import SpeedActuator, find_speed_actuator
+from pipecat_voicectx.runtimes.speed import SpeedActuator
 from pipecat_voicectx.states.network import LinkBand, NetworkState
 from pipecat_voicectx.states.snapshot import VoiceSnapshot
 from pipecat_voicectx.states.speaking_rate import SpeakingRateState
-from pipecat_voicectx.states.spoken_units import count_spoken_units
 
 __all__ = ["Orchestrator", "OrchestratorConfig"]
 
@@ -79,6 +78,7 @@ __all__ = ["Orchestrator", "OrchestratorConfig"]
 DEFAULT_VAD_STOP_SECS = 0.2
 # Appended when a deferred response is given after all.
 _ANSWER_NOW = "Answer now with what was heard, or ask the caller to repeat."
+_ONCE = "nothing was changed; call each of these functions at most once in a response"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,16 +118,12 @@ class Orchestrator(AudioLane):
         super().__init__(name=name)
         self._config = config or OrchestratorConfig()
         self._context = context
-        self._tts_name = type(tts).__name__ if tts is not None else "this pipeline"
-        self._speed = speed or find_speed_actuator(tts)
+        self._speed = ResponseSpeed(tts, speed)
         self._functions = advertised_functions(self._config.mode)
         self._names = frozenset(spec.name for spec in self._functions)
         self._deferral = Deferral(self._config.deferral)
         self._rate = SpeakingRateState(rate=None)
         self._network = NetworkState()
-        self._set_wpm: int | None = None
-        self._calibration = SpeedCalibration()
-        self._speed_set_secs = float("-inf")
         self._vad_stop_secs = DEFAULT_VAD_STOP_SECS
         self._longer_silence_ms: int | None = None
         self._speech_ended_secs: float | None = None
@@ -136,8 +132,7 @@ class Orchestrator(AudioLane):
         self._asked_secs = 0.0
         self._merge = False
         self._block: dict[str, str] | None = None
-        self._answered: dict[tuple[str, str], dict[str, Any]] = {}
-        self._calls_done = 0
+        self._calls = CallResults()
         self._timer: asyncio.Task[None] | None = None
         self.rejected_calls = 0
         """Calls that changed nothing."""
@@ -154,18 +149,10 @@ class Orchestrator(AudioLane):
         return VoiceSnapshot(
             speaking_rate=self._rate,
             network=self._network,
-            response_speed_wpm=self._delivered_wpm(),
+            response_speed_wpm=self._speed.delivered_wpm,
             vad_silence_ms=self._longer_silence_ms,
             pending_deferral=self._deferral.reason,
         )
-
-    def _asked_wpm(self) -> int | None:
-        """What the voice is set to, by the table."""
-        return self._set_wpm or (self._speed.words_per_minute if self._speed else None)
-
-    def _delivered_wpm(self) -> int | None:
-        asked_wpm = self._asked_wpm()
-        return None if asked_wpm is None else self._calibration.delivered(asked_wpm)
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
         await super().process_frame(frame, direction)
@@ -207,7 +194,7 @@ class Orchestrator(AudioLane):
                 if not self._merge:
                     self._lost_before_turn_secs = self._network.concealed_total_secs
             case HeardTurnFrame():
-                self._calibrate(frame.turn)
+                self._speed.add_heard(frame.turn)
             case BotStartedSpeakingFrame():
                 self._response_pending = False
             case SpeechControlParamsFrame() if frame.vad_params is not None:
@@ -217,21 +204,6 @@ class Orchestrator(AudioLane):
                 await self._cancel_timer()
             case _:
                 pass
-
-    def _calibrate(self, turn: HeardTurn) -> None:
-        asked_wpm = self._asked_wpm()
-        whole = not turn.interrupted and not turn.estimated and not turn.unheard_text
-        # A turn that began before the speed changed was spoken at two speeds.
-        if (
-            asked_wpm is None
-            or not whole
-            or turn.started_secs < self._speed_set_secs
-            or turn.sample_rate_hz <= 0
-        ):
-            return
-        words = count_spoken_units(turn.heard_text, language="en").count
-        secs = turn.played_samples / turn.sample_rate_hz
-        self._calibration.add(asked_wpm=asked_wpm, words=words, secs=secs)
 
     async def _network_changed(self, state: NetworkState) -> None:
         self._network = state
@@ -285,6 +257,9 @@ class Orchestrator(AudioLane):
         self._edit(frame.context, merge=merge)
         advertise(frame.context, self._functions, handler=self._on_call)
         self._place_block(frame.context, self._state_text())
+        self._response_due()
+
+    def _response_due(self) -> None:
         self._response_pending = True
         self._asked_secs = time.monotonic()
 
@@ -332,39 +307,29 @@ class Orchestrator(AudioLane):
                 logger.warning("{}: the application has a function {} of its own", self, spec.name)
 
     def _on_response(self) -> None:
-        self._answered.clear()
-        self._calls_done = 0
+        self._calls.restart()
         # Something else made the model answer (a tool of the application): nothing waits any more.
         self._deferral.cancel()
 
     async def _on_call(self, params: FunctionCallParams) -> None:
-        key = (params.tool_call_id, params.function_name)
-        result = self._answered.get(key)
+        call_id, function = params.tool_call_id, params.function_name
+        result = self._calls.get(call_id, function)
         if result is None:
-            result = await self._execute(params.function_name, params.arguments)
-            self._answered[key] = result
-        self._calls_done += 1
+            result = await self._execute(function, params.arguments)
+            self._calls.add(call_id, function, result)
+        self._calls.answered()
         await params.result_callback(
             result, properties=FunctionCallResultProperties(run_llm=self._run_after())
         )
 
     def _run_after(self) -> bool | None:
         """Whether the model runs again for this result; None leaves it to Pipecat."""
-        if self._deferral.reason is not None:
-            return False
-        called = self._tap.called
-        if not called or not set(called) <= self._names:
-            # With tools of the application in the same response, what follows is their decision.
-            return None
-        if self._calls_done < len(called):
-            # The last one decides: a later call of the same response may defer it.
-            return False
-        answered = self._tap.spoken and all(item.get("status") == "ok" for item in self._answered.values())
-        # The answer was given along with the calls; asking again would give it twice.
-        return not answered
+        return False if self._deferral.reason is not None else self._calls.run_after(self._tap, self._names)
 
     async def _execute(self, name: str, arguments: object) -> dict[str, Any]:
         parsed = parse_call(name, arguments) if name in self._names else parse_call("", arguments)
+        if self._calls.contradictory(self._tap, self._names):
+            parsed = RejectedCall(function=name, error=CallError.REPEATED, detail=_ONCE)
         rejected = parsed if isinstance(parsed, RejectedCall) else await self._apply(parsed)
         if rejected is None:
             return self._accepted(parsed)
@@ -376,7 +341,7 @@ class Orchestrator(AudioLane):
     def _accepted(self, parsed: Directive | RejectedCall) -> dict[str, Any]:
         match parsed:
             case SetResponseSpeed(words_per_minute=wpm):
-                return {"status": "ok", "words_per_minute": self._delivered_wpm() or wpm}
+                return {"status": "ok", "words_per_minute": self._speed.delivered_wpm or wpm}
             case DeferResponse():
                 return {"status": "deferred"}
             case _:
@@ -400,18 +365,10 @@ class Orchestrator(AudioLane):
         return rejected
 
     async def _apply_speed(self, directive: SetResponseSpeed) -> RejectedCall | None:
-        function = "set_response_speed"
-        if self._speed is None:
-            detail = f"response speed is not supported by {self._tts_name}"
-            return RejectedCall(function=function, error=CallError.NOT_SUPPORTED, detail=detail)
-        asked_wpm = self._calibration.ask_for(directive.words_per_minute)
-        try:
-            frame = self._speed.frame_for(asked_wpm)
-        except UnavailableError as error:
-            return RejectedCall(function=function, error=CallError.NOT_SUPPORTED, detail=str(error))
-        await self.push_frame(frame)
-        self._set_wpm = self._speed.nearest_wpm(asked_wpm)
-        self._speed_set_secs = time.monotonic()
+        change = self._speed.change(directive.words_per_minute)
+        if isinstance(change, RejectedCall):
+            return change
+        await self.push_frame(change)
         return None
 
     def _apply_deferral(self, directive: DeferResponse) -> RejectedCall | None:

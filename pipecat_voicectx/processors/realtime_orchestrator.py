@@ -36,12 +36,11 @@ class RealtimeOrchestrator(Orchestrator):
     async def response_began(self, *, to_user: bool) -> None:
         """The server began an answer: to what the user said, or because it was asked to go on."""
         self._tap.spoken, self._tap.called = False, ()
-        self._answered.clear()
-        self._calls_done = 0
+        self._calls.restart()
         if to_user:
             self._deferral.turn_answered()
             await self._cancel_timer()
-            self._response_pending = True
+            self._response_due()
 
     async def _prepare_inference(self, frame: LLMContextFrame) -> None:
         if self._config.mode is ControlMode.OFF or frame.speculation:

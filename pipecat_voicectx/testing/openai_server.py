@@ -59,6 +59,8 @@ class ToolCall:
 
     name: str
     arguments: Mapping[str, object]
+    call_id: str | None = None
+    """None: one of its own, as OpenAI gives it. Other providers number their calls anew in each response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +256,7 @@ class _Completion:
     async def _stream_tool_call(self, response: web.StreamResponse, index: int, call: ToolCall) -> None:
         """As the real API does: name first, then the arguments in pieces."""
         arguments = json.dumps(call.arguments)
-        opening = {"index": index, "id": f"call_{self.n}_{index}", "type": "function"}
+        opening = {"index": index, "id": call.call_id or f"call_{self.n}_{index}", "type": "function"}
         await self._send(
             response, {"tool_calls": [{**opening, "function": {"name": call.name, "arguments": ""}}]}
         )
@@ -265,7 +267,7 @@ class _Completion:
     def whole(self) -> web.Response:
         calls = [
             {
-                "id": f"call_{self.n}_{index}",
+                "id": call.call_id or f"call_{self.n}_{index}",
                 "type": "function",
                 "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
             }

@@ -33,7 +33,9 @@ def text(answer: str) -> Policy:
     return lambda _request: Reply(text=answer)
 
 
-def calls_once(*calls: tuple[str, Any], then: str = "All right.", along: str = "") -> Policy:
+def calls_once(
+    *calls: tuple[str, Any], then: str = "All right.", along: str = "", call_id: str | None = None
+) -> Policy:
     """Calls functions on the first request that has no result of one yet, and answers all others."""
     done: list[bool] = []
 
@@ -41,7 +43,9 @@ def calls_once(*calls: tuple[str, Any], then: str = "All right.", along: str = "
         if done:
             return Reply(text=then)
         done.append(True)
-        return Reply(text=along, tool_calls=tuple(ToolCall(name=n, arguments=a) for n, a in calls))
+        return Reply(
+            text=along, tool_calls=tuple(ToolCall(name=n, arguments=a, call_id=call_id) for n, a in calls)
+        )
 
     return answer
 
@@ -197,14 +201,55 @@ def test_a_voice_without_speed_control_is_named_in_the_error() -> None:
     assert not call.block(0)
 
 
-def test_ten_calls_in_one_response_cost_one_follow_up() -> None:
+def test_ten_calls_in_one_response_change_nothing_and_cost_one_follow_up() -> None:
     async def scene(call: Call) -> None:
         await call.says("hello there")
 
-    ten = [("set_response_speed", {"words_per_minute": 150 + n}) for n in range(10)]
-    call = play(scene, calls_once(*ten))
+    ten = [("set_response_speed", {"words_per_minute": 150 + n}) for n in range(9)]
+    call = play(scene, calls_once(*ten, ("set_vad_silence_duration", {"ms": 900})))
     assert call.requests == 2
-    assert len(call.directives) == 10
+    assert call.directives == []
+    assert call.voice.speeds == []
+    assert call.orchestrator.snapshot.vad_silence_ms is None
+    assert [item.error for item in call.rejected] == [CallError.REPEATED] * 10
+    assert call.orchestrator.rejected_calls == 10
+    assert [item["error"] for item in results(call)] == ["repeated"] * 10
+    assert call.voice.spoken != []
+
+
+def test_a_tool_call_id_used_twice_in_a_response_changes_nothing() -> None:
+    async def scene(call: Call) -> None:
+        await call.says("hello there")
+
+    twice = [
+        ("set_response_speed", {"words_per_minute": 150}),
+        ("set_response_speed", {"words_per_minute": 250}),
+    ]
+    call = play(scene, calls_once(*twice, call_id="call_0"))
+    assert call.directives == []
+    assert call.voice.speeds == []
+    assert call.orchestrator.rejected_calls >= 1
+    assert call.voice.spoken != []
+
+
+def test_an_id_that_a_provider_uses_again_in_the_next_response_is_another_call() -> None:
+    async def scene(call: Call) -> None:
+        await call.says("first question")
+        await call.says("second question")
+
+    speeds = iter((150, 250))
+
+    def policy(request: ChatRequest) -> Reply:
+        if request.messages[-1]["role"] == "tool":
+            return Reply(text="All right.")
+        call = ToolCall(
+            name="set_response_speed", arguments={"words_per_minute": next(speeds)}, call_id="call_0"
+        )
+        return Reply(tool_calls=(call,))
+
+    call = play(scene, policy)
+    assert call.directives == [SetResponseSpeed(words_per_minute=150), SetResponseSpeed(words_per_minute=250)]
+    assert call.orchestrator.rejected_calls == 0
 
 
 # Deferral
