@@ -1,0 +1,84 @@
+"""Replay: fresh cores that are asked the same decide the same, and a changed core is found out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipecat_voicectx.observers import EventKind, read_session, replay
+from pipecat_voicectx.observers.codec import Json
+from pipecat_voicectx.observers.core_taps import CORES
+from pipecat_voicectx.observers.events import typed_value
+from tests.observers.calls import record_call
+
+Lines = list[dict[str, Json]]
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> Lines:
+    path = tmp_path_factory.mktemp("recorded") / "call.jsonl"
+    record_call(path)
+    return list(read_session(path)[1])
+
+
+def recorded(lines: Lines, kind: EventKind) -> list[object]:
+    return [typed_value(kind, line["v"]) for line in lines if line["k"] == kind.value]
+
+
+def test_the_same_directives_and_holds_come_out(lines: Lines) -> None:
+    result = replay(lines)
+    assert result.same, result.differences
+    assert result.directives == recorded(lines, EventKind.DIRECTIVE)
+    assert result.directives
+    held = [*recorded(lines, EventKind.HELD), *recorded(lines, EventKind.RELEASED)]
+    assert sorted(map(repr, result.holds)) == sorted(map(repr, held))
+    assert result.calls > 1_000
+    assert result.answers > 20
+
+
+def test_every_core_takes_part(lines: Lines) -> None:
+    asked = {row[0] for line in lines if line["k"] == "calls" for row in line["v"]}  # type: ignore[union-attr,index]
+    assert asked == set(CORES)
+
+
+def test_every_tapped_method_is_there() -> None:
+    for spec in CORES.values():
+        for method in spec.methods:
+            assert callable(getattr(spec.cls, method)), f"{spec.cls.__name__}.{method}"
+
+
+def test_a_changed_threshold_shows_in_what_comes_out(lines: Lines) -> None:
+    text = json.dumps(lines).replace('"vouched_secs": 0.6', '"vouched_secs": 1.2', 1)
+    changed = replay(json.loads(text))
+    assert not changed.same
+    assert changed.differences[0].where.startswith("turn_hold.")
+
+
+def test_a_directive_that_no_core_made_is_a_difference(lines: Lines) -> None:
+    text = json.dumps(lines).replace(
+        '"type": "SetResponseSpeed", "words_per_minute": 140',
+        '"type": "SetResponseSpeed", "words_per_minute": 150',
+    )
+    result = replay(json.loads(text))
+    assert result.different == 1
+    assert result.differences[0].where == "directive"
+
+
+def test_lines_that_are_broken_are_counted_and_the_rest_is_replayed(lines: Lines) -> None:
+    broken: Lines = [
+        {"at": 0.0, "k": "calls", "v": [["turn_hold", "add_audio"]]},
+        {"at": 0.0, "k": "calls", "v": [["no_core", "x", [], None]]},
+        {"at": 0.0, "k": "calls", "v": [["turn_hold", "__init__", [], None]]},
+        {"at": 0.0, "k": "directive", "v": {"type": "SetResponseSpeed", "words_per_minute": "fast"}},
+    ]
+    result = replay([*broken, *lines])
+    assert result.unread == len(broken)
+    assert result.calls == replay(lines).calls
+
+
+def test_a_recording_without_core_calls_still_replays_the_model_s_calls(lines: Lines) -> None:
+    result = replay([line for line in lines if line["k"] != "calls"])
+    assert result.same
+    assert result.calls == 0
+    assert result.directives == recorded(lines, EventKind.DIRECTIVE)
