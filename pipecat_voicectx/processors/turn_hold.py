@@ -27,7 +27,11 @@ from pipecat.frames.frames import (
 )
 from pipecat.processors.frame_processor import FrameProcessorSetup
 from pipecat.turns.types import ProcessFrameResult, UserTurnSpeculation
-from pipecat.turns.user_stop import BaseUserTurnStopStrategy, UserTurnStoppedParams
+from pipecat.turns.user_stop import (
+    BaseUserTurnStopStrategy,
+    ExternalUserTurnCompletionStopStrategy,
+    UserTurnStoppedParams,
+)
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
 
 from pipecat_voicectx.orchestrator.directives import SetVadSilenceDuration
@@ -283,6 +287,8 @@ def wrap_stop_strategies(
     """Wraps every stop strategy of a set in place and returns the set.
 
     An absent set stays absent, so that a service may still install its own; a wrapped strategy is not wrapped again.
+    A strategy that only confirms what the model made of an inference is left alone: the inference was held, and an
+    answer to it is on its way.
     """
     if strategies is None:
         return None
@@ -290,7 +296,7 @@ def wrap_stop_strategies(
         kept = tuple(handlers)
         strategies.stop = [
             strategy
-            if isinstance(strategy, TurnHoldStopStrategy)
+            if isinstance(strategy, TurnHoldStopStrategy | ExternalUserTurnCompletionStopStrategy)
             else TurnHoldStopStrategy(strategy, config, handlers=kept)
             for strategy in strategies.stop
         ]

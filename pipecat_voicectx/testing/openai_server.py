@@ -115,6 +115,8 @@ class RequestRecord:
     tools: tuple[str, ...]
     parts: Mapping[str, int]
     """Estimated tokens: system, tools, history, recalled, state."""
+    body: bytes = b""
+    """As it came over the socket."""
 
     @property
     def tokens(self) -> int:
@@ -177,7 +179,7 @@ class OpenAIServer:
             )
         except ApiError as refusal:
             return _error(refusal.status, str(refusal), refusal.kind, refusal.code)
-        n = self._record_request(chat)
+        n = self._record_request(chat, await request.read())
         try:
             reply = self.policy.reply(chat)
         except ApiError as refusal:
@@ -197,12 +199,12 @@ class OpenAIServer:
         finally:
             self._record_reply(completion, complete=complete)
 
-    def _record_request(self, chat: ChatRequest) -> int:
+    def _record_request(self, chat: ChatRequest, body: bytes) -> int:
         n = len(self.requests) + 1
         names = tuple(sorted(chat.tool_names))
         parts = request_parts(chat.messages, chat.tools)
         record = RequestRecord(
-            n=n, at_secs=time.monotonic(), messages=chat.messages, tools=names, parts=parts
+            n=n, at_secs=time.monotonic(), messages=chat.messages, tools=names, parts=parts, body=body
         )
         self.requests.append(record)
         if self.on_request:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -91,6 +92,39 @@ def test_the_block_disappears_when_nothing_is_worth_saying_any_more() -> None:
     call = play(scene, text("An answer."))
     assert call.block(0)
     assert not call.block(1)
+
+
+def test_every_request_begins_with_the_bytes_of_the_one_before() -> None:
+    async def scene(call: Call) -> None:
+        await call.rate(221)
+        await call.says("first question")
+        await call.network(LinkBand.POOR, lost=0.5)
+        await call.says("second question")
+        await call.network(LinkBand.GOOD)
+        await call.rate(178)
+        await call.says("third question")
+
+    call = play(scene, text("An answer."))
+    bodies = [request.body.decode() for request in call.server.requests]
+    assert len(bodies) == 3
+    assert "221 wpm" in bodies[0]
+    assert "losing audio now" in bodies[1]
+    for before, after in pairwise(bodies):
+        tools = [body[body.index('"tools":') :] for body in (before, after)]
+        assert tools[0] == tools[1]
+        history = before[: before.index(',{"role":"developer"')]
+        assert after.startswith(history)
+        assert '"content":"An answer."' in after
+
+
+def test_a_turn_without_a_call_costs_one_request_and_no_message() -> None:
+    async def scene(call: Call) -> None:
+        for n in range(5):
+            await call.says(f"question {n}")
+
+    call = play(scene, text("An answer."))
+    assert call.requests == 5
+    assert [role for role, _ in call.texts(4)] == ["system", *["user", "assistant"] * 4, "user"]
 
 
 def test_a_state_costs_at_most_sixty_tokens_beside_the_principle() -> None:

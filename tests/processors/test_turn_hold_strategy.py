@@ -19,6 +19,7 @@ from pipecat.frames.frames import (
     ProposedUserStoppedSpeakingFrame,
     STTMetadataFrame,
     TranscriptionFrame,
+    UserTurnInferenceCompletedFrame,
     VADUserStartedSpeakingFrame,
     VADUserStoppedSpeakingFrame,
 )
@@ -35,7 +36,11 @@ from pipecat.turns.user_stop import (
     SpeechTimeoutUserTurnStopStrategy,
     TurnAnalyzerUserTurnStopStrategy,
 )
-from pipecat.turns.user_turn_strategies import ExternalUserTurnStrategies, UserTurnStrategies
+from pipecat.turns.user_turn_strategies import (
+    ExternalUserTurnStrategies,
+    FilterIncompleteUserTurnStrategies,
+    UserTurnStrategies,
+)
 
 from pipecat_voicectx.orchestrator.directives import DirectiveOrigin, SetVadSilenceDuration
 from pipecat_voicectx.orchestrator.turn_hold import ReleaseReason, TurnHeld, TurnHoldConfig, TurnReleased
@@ -168,7 +173,7 @@ def play(
             Pipeline([NetworkTracker(), aggregator]),
             frames_to_send=[*call.frames, SleepFrame(sleep=8.0)],
         )
-        heard.messages = [str(message["content"]) for message in context.messages]  # type: ignore[index,call-overload]
+        heard.messages = [str(message["content"]) for message in context.messages]  # type: ignore[index]
         heard.inferences = sum(isinstance(frame, LLMContextFrame) for frame in down)
         heard.withdrawn = sum(isinstance(frame, EagerEndOfTurnCancelFrame) for frame in down)
         return heard
@@ -197,6 +202,22 @@ def eager() -> UserTurnStrategies:
     strategies = ExternalUserTurnStrategies()
     strategies.stop = [EagerUserTurnStopStrategy()]
     return strategies
+
+
+def llm_completion() -> UserTurnStrategies:
+    detector = SpeechTimeoutUserTurnStopStrategy(user_speech_timeout=0.3)
+    return FilterIncompleteUserTurnStrategies(stop=[detector])
+
+
+def by_the_models_verdict() -> Call:
+    call = Call().receive(1.0)
+    for text in ("first turn", "second turn"):
+        call.starts().receive(1.5).stops().receive(0.1).text(text).receive(0.9)
+        call.say(UserTurnInferenceCompletedFrame()).receive(1.0)
+    # A turn that the model calls incomplete: no verdict until the caller has gone on.
+    call.starts().receive(1.0).stops().receive(0.1).text("third").receive(1.5)
+    call.starts().receive(1.0).stops().receive(0.1).text("turn").receive(0.9)
+    return call.say(UserTurnInferenceCompletedFrame()).receive(1.0)
 
 
 def by_voice() -> Call:
@@ -242,6 +263,7 @@ def by_eager_service() -> Call:
         (by_voice, deferred),
         (by_service, external),
         (by_eager_service, eager),
+        (by_the_models_verdict, llm_completion),
     ],
 )
 def test_on_a_clean_line_the_same_events_come_at_the_same_times(
@@ -275,6 +297,18 @@ def test_an_outage_in_mid_sentence_is_one_user_message_and_one_answer(
     assert held.inferences == 1
     assert len(held.times("on_user_turn_stopped")) == 1
     assert [item.reason for item in held.released] == [ReleaseReason.CONTINUED]
+
+
+def test_the_models_verdict_is_not_held_but_what_it_is_asked_about_is() -> None:
+    call = outage_in_mid_sentence().say(UserTurnInferenceCompletedFrame()).lose(0.4).receive(1.0)
+    heard = play(call, llm_completion)
+    assert heard.inferences == 1
+    assert heard.messages == ["I would like to fly to Lisbon"]
+    # The line fails again while the answer is on its way: the turn is over all the same.
+    verdict_secs = sum(
+        frame.sleep for frame in outage_in_mid_sentence().frames if isinstance(frame, SleepFrame)
+    )
+    assert heard.times("on_user_turn_stopped") == [pytest.approx(verdict_secs, abs=0.05)]
 
 
 def test_a_turn_that_really_ends_in_a_burst_ends_as_soon_as_silence_is_received() -> None:
