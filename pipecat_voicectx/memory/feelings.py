@@ -16,20 +16,9 @@ from dataclasses import dataclass
 
 from pipecat_voicectx.memory.cleaning import clean_transcript
 from pipecat_voicectx.memory.spoken_english import clauses, expand_contractions
+from pipecat_voicectx.states.affect import AffectReading, blended
 
 __all__ = ["AffectReading", "Feeling", "blended", "feelings_in"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AffectReading:
-    """An estimate of how the user sounds or what their words say."""
-
-    label: str
-    """"joy", "gratitude", "calm", "anger", "sadness", "fear", "disgust" or "neutral"."""
-    valence: float
-    """-1 (bad) to 1 (good)."""
-    confidence: float
-    """0..1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,17 +139,3 @@ def _target(clause: str, words: list[str], entities: Collection[str]) -> str | N
             known = [name for name in entities if name in target.split()]
             return known[0] if known else target
     return next((name for name in entities if name in words), None)
-
-
-def blended(spoken: AffectReading | None, heard: AffectReading | None) -> AffectReading | None:
-    """Words and voice together, weighted by their confidences; agreement raises the confidence."""
-    if spoken is None or heard is None:
-        return spoken or heard
-    total = spoken.confidence + heard.confidence
-    if total <= 0:
-        return None
-    valence = (spoken.valence * spoken.confidence + heard.valence * heard.confidence) / total
-    surer = spoken if spoken.confidence >= heard.confidence else heard
-    agree = spoken.valence * heard.valence > 0
-    confidence = min(1.0, surer.confidence * (1.3 if agree else 0.7))
-    return AffectReading(label=surer.label, valence=valence, confidence=confidence)
