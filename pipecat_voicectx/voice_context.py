@@ -22,16 +22,21 @@ from pipecat.processors.aggregators.llm_response_universal import (
 )
 from pipecat.processors.frame_processor import FrameProcessor
 from pipecat.transports.base_transport import BaseTransport
+from pipecat.turns.empty_user_turn import EmptyUserTurnConfig
 
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.orchestrator.turn_hold import TurnHoldConfig
+from pipecat_voicectx.playback.speech_candidate import SpeechCandidateConfig
+from pipecat_voicectx.processors.action_gate import ActionGate
+from pipecat_voicectx.processors.false_interruption import FalseInterruptionConfig, FalseInterruptionRecovery
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig
 from pipecat_voicectx.processors.network_tracker import NetworkTracker
 from pipecat_voicectx.processors.orchestrator import Orchestrator, OrchestratorConfig
 from pipecat_voicectx.processors.playback_ledger import PlaybackLedger, PlaybackLedgerConfig
 from pipecat_voicectx.processors.speaking_rate_tracker import SpeakingRateTracker
+from pipecat_voicectx.processors.speech_start import install_candidate_start
 from pipecat_voicectx.processors.turn_hold_install import install_turn_hold
 from pipecat_voicectx.runtimes.playout_position import PlayoutPositionSource
 from pipecat_voicectx.states.network import NetworkConfig
@@ -81,6 +86,12 @@ class VoiceContextConfig:
     """Functions and modes of `Orchestrator`."""
     playback: PlaybackLedgerConfig = field(default_factory=PlaybackLedgerConfig)
     """Clock and commit rules of `PlaybackLedger`."""
+    recovery: FalseInterruptionConfig | None = field(default_factory=FalseInterruptionConfig)
+    """When an interruption was none, so that the answer goes on. None: off. Needs PLAYBACK, and takes the place of
+    Pipecat's own `empty_user_turn`; a host that sets that to something of its own keeps it instead."""
+    speech_start: SpeechCandidateConfig | None = field(default_factory=SpeechCandidateConfig)
+    """When speech over the bot's voice is an interruption; a cough and "mhm" are none. None: off, any sound is.
+    Start strategies of the host or of a service stay as they are. Needs PLAYBACK."""
 
     def __post_init__(self) -> None:
         if Part.TURN_HOLD in self.parts and Part.NETWORK not in self.parts:
@@ -108,6 +119,7 @@ class VoiceContext:
         "on_directive": Part.ORCHESTRATOR,
         "on_directive_rejected": Part.ORCHESTRATOR,
         "on_heard": Part.PLAYBACK,
+        "on_recovered": Part.PLAYBACK,
     }
     """Every event, and the part that raises it."""
 
@@ -160,8 +172,12 @@ class VoiceContext:
         self._config = config or VoiceContextConfig()
         self._transport, self._stt, self._llm, self._tts = transport, stt, llm, tts
         self._handlers: dict[str, list[EventHandler]] = {name: [] for name in self.EVENTS}
+        params = self._outlast_holds(user_params)
+        recovers = Part.PLAYBACK in self._config.parts and self._config.recovery is not None
+        if recovers and params.empty_user_turn == EmptyUserTurnConfig():
+            params = dataclasses.replace(params, empty_user_turn=None)
         self.aggregators = LLMContextAggregatorPair(
-            context, user_params=self._outlast_holds(user_params), assistant_params=assistant_params
+            context, user_params=params, assistant_params=assistant_params
         )
         """The host's aggregators, with turn holding around their stop strategies."""
         parts = self._config.parts
@@ -201,6 +217,20 @@ class VoiceContext:
                 position=position,
                 config=self._config.playback,
             )
+        self.action_gate = ActionGate(self.playback) if self.playback is not None else None
+        """Makes tools with consequences wait until the user has heard what they rest on:
+        `llm.register_function(name, voice.action_gate.guard(handler, ToolPolicy(...)))`. None without PLAYBACK."""
+        self.recovery: FalseInterruptionRecovery | None = None
+        if self.playback is not None and recovers and params.empty_user_turn is None:
+            self.recovery = FalseInterruptionRecovery(
+                self.playback,
+                context=context,
+                llm=llm,
+                user=self.aggregators.user(),
+                config=self._config.recovery,
+            )
+        if self.playback is not None and self._config.speech_start is not None:
+            install_candidate_start(self.aggregators.user(), self._config.speech_start)
         self._connect_events()
 
     def processors(self) -> list[FrameProcessor]:
@@ -264,7 +294,7 @@ class VoiceContext:
             Part.PLAYBACK: self.playback,
         }
         for name, part in self.EVENTS.items():
-            source = sources.get(part)
+            source = self.recovery if name == "on_recovered" else sources.get(part)
             if source is not None:
                 source.add_event_handler(name, self._relay(name))
 

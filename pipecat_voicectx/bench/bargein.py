@@ -9,6 +9,7 @@ no later one?
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import multiprocessing
 import random
@@ -18,15 +19,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
+from pipecat_voicectx.bench.bargein_listings import load_listings
 from pipecat_voicectx.errors import UsageError
 
 if TYPE_CHECKING:
-    from pipecat_voicectx.bench.bargein_stack import Score
+    from pipecat_voicectx.bench.bargein_stack import IdleRequest, Score
 
 __all__ = ["add_arguments", "run"]
 
@@ -47,7 +50,7 @@ CLIENT_DELAYS_SECS = (0.0, 0.15, 0.25, 0.4)
 ACK_DELAYS_SECS: tuple[float | None, ...] = (0.0, 0.05, 0.3, 0.4, None)
 # The script is 15.8 s long; the last points lie in its last words.
 FIRST_POINT_SECS, LAST_POINT_SECS = 0.3, 15.3
-POINTS = {"quick": 5, "default": 20, "full": 100}
+POINTS = {"quick": 4, "default": 20, "full": 100}
 GCM_DELAYS_SECS = (12.0, 16.0, 20.0)
 GCM_OPERATIONS = ("elaborate", "next", "repeat")
 GCM_SHAPES = ("word", "sentence", "ws_ahead")
@@ -64,6 +67,14 @@ class _Job:
     ack_delay_secs: float | None = 0.05
     listing: int | None = None
     operation: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Extra:
+    """What is measured once, beside the calls."""
+
+    stock_faults: dict[str, bool]
+    idle: list[IdleRequest]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     except UsageError as error:
         print(f"voicectx bench bargein: {error}", file=sys.stderr)
         return 2
-    done = _run_jobs(jobs, processes=args.jobs)
+    done, extra = _run_jobs(jobs, processes=args.jobs)
     points = [item for item in done if item.job.listing is None]
     cases = [item for item in done if item.job.listing is not None]
     acked = [item for item in points if item.job.stock or item.job.ack_delay_secs is not None]
@@ -107,12 +118,13 @@ def run(args: argparse.Namespace) -> int:
             "client_delays_s": CLIENT_DELAYS_SECS,
             "ack_delays_s": ACK_DELAYS_SECS,
             "gcm_shapes": GCM_SHAPES,
+            "pipecat": {"version": version("pipecat-ai"), "faults": extra.stock_faults},
             "fallback": "runs with a dropped text are counted there and left out of the word figures",
         },
         "variants": _table(acked),
         "no_acks": _table(unacked),
         "gcm": _gcm_table(cases),
-        "repair_ms": _repair(points),
+        "repair_ms": {**_repair(points), "not_playing": _not_playing(extra.idle)},
     }
     _print(result)
     if args.json is not None:
@@ -157,8 +169,6 @@ def _jobs(args: argparse.Namespace) -> list[_Job]:
 
 
 def _gcm_jobs(*, quick: bool) -> list[_Job]:
-    from pipecat_voicectx.bench.bargein_stack import load_listings
-
     listings = range(len(load_listings()))
     return [
         _Job(
@@ -175,11 +185,12 @@ def _gcm_jobs(*, quick: bool) -> list[_Job]:
     ]
 
 
-def _run_jobs(jobs: Sequence[_Job], *, processes: int) -> list[_Done]:
-    chunks = [jobs[start : start + 8] for start in range(0, len(jobs), 8)]
+def _run_jobs(jobs: Sequence[_Job], *, processes: int) -> tuple[list[_Done], _Extra]:
+    chunks = [jobs[start : start + 4] for start in range(0, len(jobs), 4)]
     done: list[_Done] = []
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=processes, mp_context=context) as pool:
+    with ProcessPoolExecutor(max_workers=processes, mp_context=context, initializer=_start_worker) as pool:
+        extra = pool.submit(_run_extra)
         futures = [pool.submit(_run_chunk, chunk) for chunk in chunks]
         for future in as_completed(futures):
             done += future.result()
@@ -187,18 +198,35 @@ def _run_jobs(jobs: Sequence[_Job], *, processes: int) -> list[_Done]:
                 print(f"\r{len(done) * 100 // len(jobs):3d}% of {len(jobs)} calls", end="", file=sys.stderr)
     if sys.stderr.isatty():
         print(file=sys.stderr)
-    return sorted(done, key=lambda item: repr(item.job))
+    return sorted(done, key=lambda item: repr(item.job)), extra.result()
+
+
+def _start_worker() -> None:
+    logger.remove()
+    # Heavy imports and the patched clock belong to the worker.
+    import pipecat_voicectx.bench.bargein_stack  # noqa: F401
+
+    # What is imported stays: looking through it for garbage again and again is a tenth of the time.
+    gc.freeze()
+
+
+def _run_extra() -> _Extra:
+    from pipecat_voicectx.bench import bargein_faults, bargein_stack
+    from pipecat_voicectx.testing import virtual_time
+
+    return _Extra(
+        stock_faults={name: virtual_time.run(fault()) for name, fault in bargein_faults.FAULTS.items()},
+        idle=virtual_time.run(bargein_stack.run_idle(5)),
+    )
 
 
 def _run_chunk(jobs: Sequence[_Job]) -> list[_Done]:
     """One worker's share. Each call has a virtual clock of its own."""
-    logger.remove()
-    # Heavy imports and the patched clock belong to the worker.
     from pipecat_voicectx.bench import bargein_stack
     from pipecat_voicectx.testing import virtual_time
     from pipecat_voicectx.testing.playback_harness import Client
 
-    listings = bargein_stack.load_listings()
+    listings = load_listings()
     done = []
     for job in jobs:
         if job.listing is not None:
@@ -252,13 +280,12 @@ def _cell(scores: Sequence[Score]) -> dict[str, Any]:
 def _gcm_table(cases: Sequence[_Done]) -> dict[str, Any]:
     if not cases:
         return {}
-    from pipecat_voicectx.bench.bargein_stack import load_listings
-
     listings = load_listings()
     ours = [case for case in cases if not case.job.stock]
-    by: dict[str, Counter[str]] = {name: Counter() for name in ("class", "delay", "operation", "shape")}
-    sizes: dict[str, Counter[str]] = {name: Counter() for name in ("class", "delay", "operation", "shape")}
-    for case in ours:
+    names = ("class", "delay", "operation", "shape")
+    by: dict[str, Counter[tuple[str, bool]]] = {name: Counter() for name in names}
+    sizes: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for case in cases:
         assert case.job.listing is not None
         keys = {
             "class": listings[case.job.listing].listing_class,
@@ -267,15 +294,20 @@ def _gcm_table(cases: Sequence[_Done]) -> dict[str, Any]:
             "shape": case.job.shape,
         }
         for name, key in keys.items():
-            by[name][key] += case.anchored
-            sizes[name][key] += 1
+            by[name][key, case.job.stock] += case.anchored
+            sizes[name][key] += not case.job.stock
     return {
         "cases": len(ours),
         "anchored_stock": sum(case.anchored for case in cases if case.job.stock),
         "anchored_voicectx": sum(case.anchored for case in ours),
         **{
             f"by_{name}": {
-                key: {"cases": size, "anchored_voicectx": by[name][key]} for key, size in sizes[name].items()
+                key: {
+                    "cases": size,
+                    "anchored_stock": by[name][key, True],
+                    "anchored_voicectx": by[name][key, False],
+                }
+                for key, size in sizes[name].items()
             }
             for name in by
         },
@@ -287,6 +319,17 @@ def _repair(done: Iterable[_Done]) -> dict[str, float | None]:
     if not times:
         return {"p50": None, "p95": None}
     return {"p50": round(statistics.median(times), 3), "p95": round(times[int(0.95 * (len(times) - 1))], 3)}
+
+
+def _not_playing(idle: Sequence[IdleRequest]) -> dict[str, Any]:
+    """What a request pays while the bot is not heard. Counts are sums over all requests."""
+    return {
+        "requests": len(idle),
+        "edits": sum(request.edits for request in idle),
+        "frames": sum(request.frames for request in idle),
+        "held": sum(request.held for request in idle),
+        "max_ms": round(max(request.ms for request in idle), 3),
+    }
 
 
 def _print(result: dict[str, Any]) -> None:
@@ -316,6 +359,13 @@ def _print(result: dict[str, Any]) -> None:
             f"\nlistings: {gcm['anchored_voicectx']} of {gcm['cases']} requests anchored at the item heard "
             f"(stock {gcm['anchored_stock']})"
         )
+    idle = result["repair_ms"]["not_playing"]
+    print(
+        f"while the bot is silent: {idle['edits']} edits, {idle['frames']} frames, {idle['held']} held in "
+        f"{idle['requests']} requests, {idle['max_ms']} ms at most"
+    )
+    there = [name for name, present in result["settings"]["pipecat"]["faults"].items() if present]
+    print(f"known faults of stock Pipecat still there: {', '.join(there) or 'none'}")
     if result["repair_ms"]["p50"] is not None:
         print(
             f"repair at an interruption: p50 {result['repair_ms']['p50']} ms, p95 {result['repair_ms']['p95']} ms"

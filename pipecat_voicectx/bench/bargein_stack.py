@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from itertools import accumulate
 from typing import Any
 
@@ -14,7 +13,7 @@ from pipecat.frames.frames import InputAudioRawFrame, InterruptionFrame, LLMMess
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.services.openai.llm import OpenAILLMService
 
-from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.bench.bargein_listings import OPERATIONS, Listing, load_listings
 from pipecat_voicectx.playback.clock import PlayoutClockConfig
 from pipecat_voicectx.playback.heard import strip_cut_off_note
 from pipecat_voicectx.processors.forward_gate import ForwardGate
@@ -31,14 +30,7 @@ from pipecat_voicectx.testing.playback_harness import (
 )
 from pipecat_voicectx.testing.realtime_harness import run_realtime, scripted_item
 
-__all__ = ["GcmCase", "Listing", "Score", "load_listings", "run_gcm", "run_point"]
-
-# What the user asks for after cutting in.
-OPERATIONS = {
-    "elaborate": "Tell me more about this one.",
-    "next": "And what comes after that?",
-    "repeat": "Sorry, can you say the last one again?",
-}
+__all__ = ["GcmCase", "IdleRequest", "Listing", "Score", "load_listings", "run_gcm", "run_idle", "run_point"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,9 +187,12 @@ class _CutTimer:
     """CPU time the ledger takes for an interruption. Real time: the pipeline's clocks are virtual."""
 
     def __init__(self, ledger: PlaybackLedger) -> None:
-        self._before = ledger._before
+        self._ledger, self._before = ledger, ledger._before
         self.ms: float | None = None
         ledger._before = self._timed_before  # type: ignore[method-assign]
+
+    def close(self) -> None:
+        self._ledger._before = self._before  # type: ignore[method-assign]
 
     @classmethod
     def around(cls, ledger: PlaybackLedger) -> _CutTimer:
@@ -212,6 +207,83 @@ class _CutTimer:
         return held
 
 
+# Requests made while the bot is silent: what do they pay?
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleRequest:
+    """One interruption of nothing, and the request after it."""
+
+    edits: int
+    """Messages changed or put in."""
+    frames: int
+    """Frames the ledger sent of its own."""
+    held: int
+    """Frames of the user's audio that waited at the gate."""
+    ms: float
+    """CPU time in the ledger."""
+
+
+async def run_idle(requests: int) -> list[IdleRequest]:
+    """The user speaks after an answer was heard to its end, several times."""
+    gates: list[ForwardGate] = []
+    script = Script(sentences=Script().sentences[:2])
+
+    def ahead(ledger: PlaybackLedger) -> Sequence[FrameProcessor]:
+        gates.append(ForwardGate(ledger=ledger))
+        return gates
+
+    async def play(scene: Scene) -> list[IdleRequest]:
+        assert scene.ledger is not None
+        measured = []
+        for _ in range(requests):
+            scene.tts.rewind()
+            await scene.answer()
+            await asyncio.sleep(script.secs + 3.0)
+            own = _OwnFrames(scene.ledger)
+            rewritten, timer = scene.ledger.rewritten, _CutTimer(scene.ledger)
+            await scene.pair.user().broadcast_interruption()
+            await scene.top.push_frame(_silence())
+            await asyncio.sleep(0.05)
+            measured.append(
+                IdleRequest(
+                    edits=scene.ledger.rewritten - rewritten,
+                    frames=own.count,
+                    held=gates[0].waiting,
+                    ms=timer.ms or 0.0,
+                )
+            )
+            own.close()
+            timer.close()
+        return measured
+
+    idle: list[IdleRequest] = await run_scene(
+        Shape.WORD, play, client=Client(), script=script, config=config_for(Client()), before_llm=ahead
+    )
+    return idle
+
+
+class _OwnFrames:
+    """Counts frames that leave the ledger and were never handed to it."""
+
+    def __init__(self, ledger: PlaybackLedger) -> None:
+        self.count = 0
+        self._ledger = ledger
+        self._received: set[int] = set()
+        ledger.add_event_handler("on_before_process_frame", self._on_received)
+        ledger.add_event_handler("on_before_push_frame", self._on_pushed)
+
+    def close(self) -> None:
+        self._ledger.remove_event_handler("on_before_process_frame", self._on_received)
+        self._ledger.remove_event_handler("on_before_push_frame", self._on_pushed)
+
+    def _on_received(self, _ledger: FrameProcessor, frame: Any) -> None:
+        self._received.add(frame.id)
+
+    def _on_pushed(self, _ledger: FrameProcessor, frame: Any) -> None:
+        self.count += frame.id not in self._received
+
+
 def _prefix(text: str, script: Script) -> tuple[int, bool]:
     said, words = text.split(), script.words
     committed = 0
@@ -221,15 +293,6 @@ def _prefix(text: str, script: Script) -> tuple[int, bool]:
 
 
 # Listings: interrupted while an item is read out, is the item in the next request, and no later one?
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """A list the bot reads out."""
-
-    name: str
-    listing_class: str
-    items: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,22 +305,6 @@ class GcmCase:
     operation: str
     shape: str
     stock: bool
-
-
-def load_listings() -> list[Listing]:
-    """The listings that come with the bench."""
-    text = resources.files("pipecat_voicectx.bench").joinpath("bargein_scenarios.txt").read_text("utf-8")
-    listings: list[Listing] = []
-    for line in text.splitlines():
-        if line.startswith("== "):
-            listing_class, _, name = line[3:].partition(": ")
-            listings.append(Listing(name, listing_class, ()))
-        elif line and not line.startswith("#"):
-            if not listings:
-                raise UsageError("bargein_scenarios.txt: an item before the first heading")
-            last = listings[-1]
-            listings[-1] = Listing(last.name, last.listing_class, (*last.items, line))
-    return listings
 
 
 class _Lister:
@@ -313,10 +360,6 @@ async def run_gcm(case: GcmCase) -> bool:
             llm=llm,
         )
         return anchored
-
-
-def _said(text: str) -> LLMMessagesAppendFrame:
-    return LLMMessagesAppendFrame([{"role": "user", "content": text}], run_llm=True)
 
 
 def _anchored(messages: Sequence[Mapping[str, object]], script: Script, playing: int) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipecat_voicectx.playback.spans import Span
 
-__all__ = ["PhysicalBoundary", "SemanticBoundary", "semantic_boundary"]
+__all__ = ["PhysicalBoundary", "SemanticBoundary", "UnheardRemainder", "semantic_boundary"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,17 @@ class SemanticBoundary:
 
     turn_id: int
     span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnheardRemainder:
+    """What an interrupted turn left unsaid: for "shall I go on?", outside any prompt."""
+
+    turn_id: int
+    text: str
+    """The words that were not heard."""
+    spans: tuple[Span, ...]
+    """The sentences that were not heard to their end; of the first, the beginning may have been."""
 
 
 def semantic_boundary(

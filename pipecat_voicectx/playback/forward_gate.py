@@ -64,6 +64,11 @@ class ForwardQueue(Generic[T]):
         return True
 
     @property
+    def waiting(self) -> int:
+        """Items held."""
+        return len(self._held)
+
+    @property
     def is_full(self) -> bool:
         """Whether as much is held as may be: open now."""
         return self._held_secs >= self.config.max_held_secs

@@ -19,7 +19,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundary, semantic_boundary
+from pipecat_voicectx.playback.boundary import (
+    PhysicalBoundary,
+    SemanticBoundary,
+    UnheardRemainder,
+    semantic_boundary,
+)
 from pipecat_voicectx.playback.clock import Playhead, PlayoutClock
 from pipecat_voicectx.playback.heard import BoundaryEvidence, HeardTurn
 from pipecat_voicectx.playback.ledger import LedgerEntry, TurnEvent, TurnLedger, TurnState
@@ -253,6 +258,18 @@ class TurnSettler:
         return semantic_boundary(
             self.ledger.spans(entry), physical, epsilon_secs=self.ledger.config.epsilon_secs
         )
+
+    def unheard(self, turn: HeardTurn) -> UnheardRemainder:
+        """What a settled turn left unsaid, by sentences; none of those once it has left the record."""
+        entry = self._progress.find(turn.turn_id)
+        spans = [] if entry is None else self.ledger.spans(entry)
+        # A span without a length is one whose place is not known.
+        left = tuple(
+            span
+            for span in spans
+            if span.end_samples > turn.played_samples or span.start_samples == span.end_samples
+        )
+        return UnheardRemainder(turn_id=turn.turn_id, text=turn.unheard_text, spans=left)
 
     # Inside
 

@@ -3,7 +3,11 @@
 An interruption after which the user says no word within 0.8 s of falling silent was none. The rest of the answer is
 then spoken from where it was cut, without another model call, and the note that it was cut off comes off again. If
 the model had not finished the answer, or the user's request had no answer yet, the model is run again: an
-interruption that was none never ends in silence. Place it right after the `PlaybackLedger`.
+interruption that was none never ends in silence.
+
+    recovery = FalseInterruptionRecovery(ledger, context=context, llm=llm, user=aggregators.user())
+
+It is no processor: it listens at the ledger and acts through it, so a call without interruptions pays nothing.
 
 Pipecat has a recovery of its own for such turns: it prompts the model to ask what the user said (`empty_user_turn`
 of the user aggregator's parameters, on by default). Use one of the two: set `empty_user_turn=None` with this
@@ -33,6 +37,7 @@ from pipecat.frames.frames import (
 )
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+from pipecat.utils.base_object import BaseObject
 
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.playback.heard import HeardTurn
@@ -74,7 +79,7 @@ class FalseInterruptionConfig:
             raise UsageError("wordless_secs must lie in 0..10 and silent_secs in 0..30 (both above 0)")
 
 
-class FalseInterruptionRecovery(FrameProcessor):
+class FalseInterruptionRecovery(BaseObject):
     """Resumes answers that nobody meant to stop.
 
     Event handlers:
@@ -84,14 +89,14 @@ class FalseInterruptionRecovery(FrameProcessor):
 
     def __init__(
         self,
-        *,
         ledger: PlaybackLedger,
+        *,
         context: LLMContext,
         llm: FrameProcessor | None = None,
         user: FrameProcessor | None = None,
         config: FalseInterruptionConfig | None = None,
     ) -> None:
-        """Initialize the recovery.
+        """Starts listening.
 
         Args:
             ledger: Knows what was not heard.
@@ -109,6 +114,7 @@ class FalseInterruptionRecovery(FrameProcessor):
         self._answer = AnswerWatch(llm) if llm is not None else None
         self._words = WordWatch(user) if user is not None else None
         self._waiting = False
+        self._user_speaks = False
         self._cut: HeardTurn | None = None
         self._users_before = 0
         self._words_before = 0
@@ -118,45 +124,36 @@ class FalseInterruptionRecovery(FrameProcessor):
         """How often each happened."""
         self._register_event_handler("on_resumed")
         self._register_event_handler("on_recovered")
+        ledger.add_event_handler("on_before_push_frame", self._on_frame)
 
     @property
     def resumed(self) -> int:
         """False interruptions after which the answer went on, or was run again."""
         return sum(self.recovered.values())
 
-    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
-        """Watch for an interruption without words; forward everything.
-
-        Args:
-            frame: The frame.
-            direction: Where it goes.
-        """
-        await super().process_frame(frame, direction)
-        await self.push_frame(frame, direction)
-        now_secs = time.monotonic()
+    async def _on_frame(self, _ledger: FrameProcessor, frame: Frame) -> None:
         match frame:
-            case HeardTurnFrame() if frame.turn.interrupted and direction is FrameDirection.DOWNSTREAM:
-                self._on_cut(frame.turn, now_secs)
+            case HeardTurnFrame() if frame.turn.interrupted:
+                self._on_cut(frame.turn, time.monotonic())
             case InterruptionFrame() if self._request_is_open():
-                self._wait_for_words(now_secs)
+                self._wait_for_words(time.monotonic())
             case FunctionCallCancelFrame():
-                self._wait_for_words(now_secs)
+                self._wait_for_words(time.monotonic())
             case VADUserStartedSpeakingFrame():
-                self._due_secs = None
-            case VADUserStoppedSpeakingFrame() | UserStoppedSpeakingFrame() if self._waiting:
-                self._arm(now_secs + self._config.wordless_secs)
-            case LLMFullResponseStartFrame() | EndFrame() | CancelFrame():
+                self._user_speaks, self._due_secs = True, None
+            case VADUserStoppedSpeakingFrame() | UserStoppedSpeakingFrame():
+                self._user_speaks = False
+                if self._waiting:
+                    self._arm(time.monotonic() + self._config.wordless_secs)
+            case LLMFullResponseStartFrame():
                 self._forget()
+            case EndFrame() | CancelFrame():
+                self._forget()
+                if self._timer is not None:
+                    await self._ledger.cancel_task(self._timer)
+                    self._timer = None
             case _:
                 pass
-
-    async def cleanup(self) -> None:
-        """Release the timer. Idempotent."""
-        await super().cleanup()  # type: ignore[no-untyped-call]
-        self._forget()
-        if self._timer is not None:
-            await self.cancel_task(self._timer)
-            self._timer = None
 
     def _on_cut(self, turn: HeardTurn, now_secs: float) -> None:
         if not turn.unheard_text:
@@ -170,7 +167,8 @@ class FalseInterruptionRecovery(FrameProcessor):
             self._waiting = True
             self._users_before = self._users()
             self._words_before = self._words.count if self._words is not None else 0
-        self._arm(now_secs + self._config.silent_secs)
+        if not self._user_speaks:
+            self._arm(now_secs + self._config.silent_secs)
 
     def _forget(self) -> None:
         self._waiting = False
@@ -196,7 +194,7 @@ class FalseInterruptionRecovery(FrameProcessor):
     def _arm(self, due_secs: float) -> None:
         self._due_secs = due_secs
         if self._timer is None:
-            self._timer = self.create_task(self._wait(), "wordless")
+            self._timer = self._ledger.create_task(self._wait(), "wordless")
 
     async def _wait(self) -> None:
         while self._due_secs is not None and time.monotonic() < self._due_secs:  # noqa: ASYNC110 - a time, no event
@@ -215,15 +213,15 @@ class FalseInterruptionRecovery(FrameProcessor):
         if cut is not None and not unfinished:
             recovery = Recovery.RESUMED
             self._ledger.was_not_cut(cut.turn_id)
-            await self.push_frame(TTSSpeakFrame(cut.unheard_text), FrameDirection.UPSTREAM)
+            await self._ledger.push_frame(TTSSpeakFrame(cut.unheard_text), FrameDirection.UPSTREAM)
             await self._call_event_handler("on_resumed", cut)
         elif cut is not None and cut.heard_text:
             recovery = Recovery.CONTINUED
             self._ledger.was_not_cut(cut.turn_id)
             go_on = LLMMessagesAppendFrame([{"role": "developer", "content": _GO_ON}], run_llm=True)
-            await self.push_frame(go_on, FrameDirection.UPSTREAM)
+            await self._ledger.push_frame(go_on, FrameDirection.UPSTREAM)
         else:
             recovery = Recovery.RUN_AGAIN
-            await self.push_frame(LLMRunFrame(), FrameDirection.UPSTREAM)
+            await self._ledger.push_frame(LLMRunFrame(), FrameDirection.UPSTREAM)
         self.recovered[recovery] += 1
         await self._call_event_handler("on_recovered", recovery)

@@ -56,6 +56,12 @@ class ForwardGate(FrameProcessor):
         self.injections = 0
         self.expired = 0
         self.failures = 0
+        ledger.add_event_handler("on_interruption_settled", self._on_settled)
+
+    @property
+    def waiting(self) -> int:
+        """Frames held now."""
+        return self._queue.waiting
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
         """Hold, repair, release.
@@ -65,7 +71,8 @@ class ForwardGate(FrameProcessor):
             direction: Where it goes.
         """
         down = direction is FrameDirection.DOWNSTREAM
-        if isinstance(frame, InterruptionFrame):
+        # Nothing is awaited before this. An interruption of nothing leaves the gate open.
+        if isinstance(frame, InterruptionFrame) and self._ledger.would_cut():
             self._queue.close(time.monotonic())
         await super().process_frame(frame, direction)
         match frame:
@@ -92,6 +99,10 @@ class ForwardGate(FrameProcessor):
         if self._deadline is not None:
             await self.cancel_task(self._deadline)
             self._deadline = None
+
+    async def _on_settled(self, _ledger: PlaybackLedger, changed: bool) -> None:
+        if not changed and self._queue.state is GateState.CLOSED and not self._repairing:
+            await self._release()
 
     async def _hold_or_pass(self, frame: Frame, secs: float) -> None:
         if not self._queue.offer(frame, secs):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
 
 from pipecat.frames.frames import (
     BotStoppedSpeakingFrame,
@@ -19,21 +18,12 @@ from pipecat.frames.frames import (
     Frame,
     FunctionCallCancelFrame,
     FunctionCallInProgressFrame,
-    FunctionCallResultFrame,
-    FunctionCallResultProperties,
     InputTransportMessageFrame,
     InterruptionFrame,
     LLMAssistantPushAggregationFrame,
     LLMContextAssistantTurnFrame,
     LLMFullResponseEndFrame,
-    LLMFullResponseStartFrame,
-    LLMMessagesAppendFrame,
-    LLMMessagesTransformFrame,
-    LLMMessagesUpdateFrame,
-    LLMRunFrame,
     SystemFrame,
-    TextFrame,
-    TTSStartedFrame,
     TTSStoppedFrame,
     VADUserStartedSpeakingFrame,
     VADUserStoppedSpeakingFrame,
@@ -44,82 +34,38 @@ from pipecat.processors.frameworks.rtvi.frames import RTVIClientMessageFrame
 
 from pipecat_voicectx.errors import BadInputError
 from pipecat_voicectx.orchestrator.directives import SetResponseSpeed
-from pipecat_voicectx.playback.action_gate import Proposal, find_proposal
-from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundary
-from pipecat_voicectx.playback.clock import PlayoutClock, PlayoutClockConfig
-from pipecat_voicectx.playback.heard import CUT_OFF_NOTE, HeardTurn
-from pipecat_voicectx.playback.ledger import LedgerConfig, LedgerEntry, TurnLedger
+from pipecat_voicectx.playback.action_gate import Proposal
+from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundary, UnheardRemainder
+from pipecat_voicectx.playback.clock import PlayoutClock
+from pipecat_voicectx.playback.heard import HeardTurn
+from pipecat_voicectx.playback.ledger import LedgerEntry, TurnLedger
 from pipecat_voicectx.playback.settlement import (
     AmendText,
     CommitText,
     CutReason,
     RevokeAudio,
     Settled,
-    SettlementConfig,
     SettlementEvent,
     TurnSettler,
 )
 from pipecat_voicectx.processors.audio_lane import AudioLane
+from pipecat_voicectx.processors.commit_frames import (
+    RELEASING,
+    CloseTurnFrame,
+    HeardTextFrame,
+    OpenTurnFrame,
+)
 from pipecat_voicectx.processors.frames import DirectiveFrame, HeardTurnFrame, NetworkStateFrame
+from pipecat_voicectx.processors.late_calls import LateCalls
+from pipecat_voicectx.processors.playback_settings import PlaybackLedgerConfig
 from pipecat_voicectx.runtimes.cascaded import CascadedTaps
-from pipecat_voicectx.runtimes.client_link import Announcements, ClientLink
+from pipecat_voicectx.runtimes.client_link import ClientLink
 from pipecat_voicectx.runtimes.heard_messages import HeardMessages
 from pipecat_voicectx.runtimes.playout_position import PlayoutPositionSource, find_position_source
 from pipecat_voicectx.runtimes.realtime import RealtimeTruncation
 from pipecat_voicectx.sources.client_messages import RTVI_MESSAGE_TYPE, is_client_message
-from pipecat_voicectx.states.network import NetworkState
-
-# Cancelled calls whose start has not passed yet: a handful at most.
-_MAX_CANCELLED_CALLS = 64
 
 __all__ = ["HeardTextFrame", "PlaybackLedger", "PlaybackLedgerConfig"]
-
-
-@dataclass
-class HeardTextFrame(SystemFrame, TextFrame):
-    """Text for the assistant aggregator. A system frame: an interruption cannot overtake or drop it."""
-
-
-@dataclass
-class _OpenTurnFrame(SystemFrame, TTSStartedFrame):
-    """Makes the aggregator open a turn if none is open, or it would drop the text that follows."""
-
-
-@dataclass
-class _CloseTurnFrame(SystemFrame, LLMAssistantPushAggregationFrame):
-    """Makes the aggregator close its turn at once, ahead of the system frame that follows."""
-
-
-# What reads or writes the conversation, or ends the wait for the audio: an answer's end goes ahead of it.
-_RELEASING = (
-    BotStoppedSpeakingFrame,
-    TTSStoppedFrame,
-    LLMFullResponseStartFrame,
-    LLMFullResponseEndFrame,
-    LLMAssistantPushAggregationFrame,
-    FunctionCallInProgressFrame,
-    LLMRunFrame,
-    LLMMessagesAppendFrame,
-    LLMMessagesUpdateFrame,
-    LLMMessagesTransformFrame,
-    EndFrame,
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaybackLedgerConfig:
-    """Settings of `PlaybackLedger`."""
-
-    ledger: LedgerConfig = field(default_factory=LedgerConfig)
-    """Bounds of the record of turns."""
-    clock: PlayoutClockConfig = field(default_factory=PlayoutClockConfig)
-    """Delays and bounds of the playout clock."""
-    settlement: SettlementConfig = field(default_factory=SettlementConfig)
-    """Times of commits and amendments."""
-    cut_off_note: str = CUT_OFF_NOTE
-    """Follows an interrupted assistant message. Empty: none. `strip_cut_off_note` takes it off again."""
-    announcements: Announcements = Announcements.AUTO
-    """How the client is told about turns and revocations."""
 
 
 class PlaybackLedger(AudioLane):
@@ -129,6 +75,8 @@ class PlaybackLedger(AudioLane):
         on_heard: Called with the `HeardTurn` of a turn that was settled or amended.
         on_boundary: Called with the `PhysicalBoundary` and the `SemanticBoundary` (or None) of a turn that was cut,
             for runtimes that keep checkpoints of their own.
+        on_interruption_settled: Called after each interruption, with whether it changed anything; at once, not in a
+            task of its own.
     """
 
     def __init__(
@@ -178,18 +126,28 @@ class PlaybackLedger(AudioLane):
             )
         self._waiting_end: tuple[Frame, tuple[int, int | None]] | None = None
         self._speed_wpm: float | None = None
-        self._cancelled_calls: dict[str, None] = {}
+        self._late_calls = LateCalls()
         self._starting: list[tuple[LedgerEntry, int]] = []
         self._timer: asyncio.Task[None] | None = None
         self._last_unheard: HeardTurn | None = None
         self.failures = 0
         self._register_event_handler("on_heard")
         self._register_event_handler("on_boundary")
+        self._register_event_handler("on_interruption_settled", sync=True)
 
     @property
     def last_unheard(self) -> HeardTurn | None:
         """The newest interrupted turn with something unheard: for "shall I go on?". Not part of any prompt."""
         return self._last_unheard
+
+    @property
+    def unheard(self) -> UnheardRemainder | None:
+        """What the newest interrupted turn left unsaid, by sentences; None when nothing was. Not part of any prompt."""
+        return self._settler.unheard(self._last_unheard) if self._last_unheard is not None else None
+
+    def would_cut(self) -> bool:
+        """Whether an interruption now would find anything to settle: the bot is being heard, or about to be."""
+        return self._settler.would_cut(time.monotonic())
 
     @property
     def turns(self) -> tuple[LedgerEntry, ...]:
@@ -231,13 +189,7 @@ class PlaybackLedger(AudioLane):
 
     def proposal_of(self, tool_call_id: str) -> Proposal | None:
         """The sentence that proposed a tool call; None before the call has passed the TTS, or if there is none."""
-        call = self._taps.calls.get(tool_call_id)
-        if call is None:
-            return None
-        calling_turn, counts = call
-        spans = {entry.turn_id: self._ledger.spans(entry) for entry in self._ledger.turns}
-        turns = [(turn_id, spans.get(turn_id, [])[:count]) for turn_id, count in counts]
-        return find_proposal(turns, calling_turn=calling_turn)
+        return self._taps.proposal_of(tool_call_id)
 
     async def cleanup(self) -> None:
         """Release the timer. Idempotent."""
@@ -269,24 +221,22 @@ class PlaybackLedger(AudioLane):
     async def _before(self, frame: Frame, direction: FrameDirection) -> bool:
         """What must reach the aggregator ahead of the frame. True: the frame waits for its audio."""
         down = direction is FrameDirection.DOWNSTREAM
-        if self._waiting_end is not None and down and isinstance(frame, _RELEASING):
+        if self._waiting_end is not None and down and isinstance(frame, RELEASING):
             await self._release_end(frame)
         match frame:
             case InterruptionFrame():
                 self._waiting_end = None
                 stopped, self._taps.stopped_turns = self._taps.stopped_turns, None
-                await self._carry_out(
-                    self._settler.cut(time.monotonic(), CutReason.INTERRUPTION, turn_ids=stopped)
-                )
+                events = self._settler.cut(time.monotonic(), CutReason.INTERRUPTION, turn_ids=stopped)
+                await self._carry_out(events)
+                await self._call_event_handler("on_interruption_settled", bool(events))
             case LLMFullResponseEndFrame() | LLMAssistantPushAggregationFrame() if down:
                 return await self._on_answer_end(frame)
             case FunctionCallInProgressFrame() if down:
                 if await self._commit_through(self._taps.place_of(frame)):
                     await self.push_frame(LLMAssistantPushAggregationFrame())
             case FunctionCallCancelFrame():
-                self._cancelled_calls[frame.tool_call_id] = None
-                while len(self._cancelled_calls) > _MAX_CANCELLED_CALLS:
-                    self._cancelled_calls.pop(next(iter(self._cancelled_calls)))
+                self._late_calls.cancelled(frame.tool_call_id)
             case EndFrame() | CancelFrame():
                 self._waiting_end = None
                 await self._carry_out(self._settler.cut(time.monotonic(), CutReason.ENDED))
@@ -314,7 +264,7 @@ class PlaybackLedger(AudioLane):
             return  # another utterance's
         self._waiting_end = None
         if await self._commit_through(place) and isinstance(before, SystemFrame):
-            await self.push_frame(_CloseTurnFrame())
+            await self.push_frame(CloseTurnFrame())
         await self.push_frame(end)
 
     async def _after(self, frame: Frame) -> None:
@@ -332,10 +282,11 @@ class PlaybackLedger(AudioLane):
                 self._settler.speech_stopped(now_secs)
             case LLMContextAssistantTurnFrame():
                 self._messages.sync(now_secs)
-            case NetworkStateFrame():
-                self._on_network_state(frame.state)
-            case FunctionCallInProgressFrame() if frame.tool_call_id in self._cancelled_calls:
-                await self._settle_late_call(frame)
+            case NetworkStateFrame() if frame.state.rtt_secs is not None:
+                self._link.measured_rtt(frame.state.rtt_secs)
+            case FunctionCallInProgressFrame():
+                if (result := self._late_calls.result_for(frame)) is not None:
+                    await self.push_frame(result)
             case DirectiveFrame(directive=SetResponseSpeed(words_per_minute=wpm)):
                 if self._speed_wpm is not None:
                     self._ledger.pace.scale(self._speed_wpm / wpm)
@@ -346,19 +297,6 @@ class PlaybackLedger(AudioLane):
                 pass
         if self._starting:
             await self._announce_turns()
-
-    async def _settle_late_call(self, frame: FunctionCallInProgressFrame) -> None:
-        """A call whose cancellation overtook it would stay "in progress" for the rest of the session."""
-        self._cancelled_calls.pop(frame.tool_call_id)
-        await self.push_frame(
-            FunctionCallResultFrame(
-                function_name=frame.function_name,
-                tool_call_id=frame.tool_call_id,
-                arguments=frame.arguments,
-                result="CANCELLED",
-                properties=FunctionCallResultProperties(run_llm=False),
-            )
-        )
 
     async def _commit_through(self, place: tuple[int, int | None] | None) -> bool:
         events = [] if place is None else self._settler.commit_through(*place)
@@ -378,10 +316,6 @@ class PlaybackLedger(AudioLane):
             await self._update(now_secs)
         await self._send(self._link.reminder(now_secs))
 
-    def _on_network_state(self, state: NetworkState) -> None:
-        if state.rtt_secs is not None:
-            self._link.measured_rtt(state.rtt_secs)
-
     # What the settler decided
 
     async def _update(self, now_secs: float) -> None:
@@ -396,7 +330,7 @@ class PlaybackLedger(AudioLane):
                     self._messages.committed(
                         event.message, event.text, interrupted=event.interrupted, now_secs=now_secs
                     )
-                    await self.push_frame(_OpenTurnFrame())
+                    await self.push_frame(OpenTurnFrame())
                     await self.push_frame(HeardTextFrame(text=event.text))
                 case AmendText():
                     self._messages.amend(

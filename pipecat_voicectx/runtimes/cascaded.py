@@ -36,6 +36,7 @@ from pipecat.frames.frames import (
 )
 from pipecat.processors.frame_processor import FrameProcessor
 
+from pipecat_voicectx.playback.action_gate import Proposal, find_proposal
 from pipecat_voicectx.playback.clock import PlayoutClock, SentAudio
 from pipecat_voicectx.playback.ledger import LedgerEntry, TurnLedger
 from pipecat_voicectx.playback.utterance import Utterance
@@ -230,6 +231,16 @@ class CascadedTaps:
         broken_off = context_id is None and found is not None and found[0].turn_id <= self._ended_turn
         if found is not None and not broken_off:
             found[1].close(self.ledger.pace)
+
+    def proposal_of(self, tool_call_id: str) -> Proposal | None:
+        """The sentence that proposed a tool call; None before the call has passed the TTS, or if there is none."""
+        call = self.calls.get(tool_call_id)
+        if call is None:
+            return None
+        calling_turn, counts = call
+        spans = {entry.turn_id: self.ledger.spans(entry) for entry in self.ledger.turns}
+        turns = [(turn_id, spans.get(turn_id, [])[:count]) for turn_id, count in counts]
+        return find_proposal(turns, calling_turn=calling_turn)
 
     def synthesizing(self) -> tuple[int, int] | None:
         """(number, audio samples so far) of the utterance without a context that is being made, if there is one."""

@@ -18,6 +18,7 @@ from pipecat.utils.context.llm_context_summarization import LLMAutoContextSummar
 from pipecat_voicectx.demo.espeak_tts import EspeakTTSService
 from pipecat_voicectx.testing.openai_server import ChatRequest, Reply, ToolCall
 from pipecat_voicectx.testing.scripted_session import Outcome, Script, Session, default_user_params, play
+from pipecat_voicectx.voice_context import VoiceContextConfig
 
 WEATHER = FunctionSchema(
     name="get_weather",
@@ -125,13 +126,30 @@ def test_an_interruption_cancels_the_same_answer_at_the_same_time() -> None:
         await session.say("stop")
         await session.answered()
 
-    bare, ours = both(script, Echo())
+    bare, ours = both(script, Echo(), config=VoiceContextConfig(speech_start=None))
     timed = ("user_turn_started", "user_turn_stopped", "InterruptionFrame", "BotStartedSpeakingFrame")
     assert [e for e in ours.log.events if e[1].split(":")[0] in timed] == [
         e for e in bare.log.events if e[1].split(":")[0] in timed
     ]
     assert len(ours.requests) == len(bare.requests) == 2
     assert ours.log.errors == []
+
+
+def test_an_interruption_that_must_not_be_a_cough_cancels_half_a_second_later() -> None:
+    async def script(session: Session) -> None:
+        await session.say("tell me everything")
+        await session.speaking()
+        await session.listen(0.8)
+        session.bot_speaking.clear()
+        await session.say("stop")
+        await session.answered()
+
+    bare, ours = (
+        [at for at, what in outcome.log.events if what == "InterruptionFrame"]
+        for outcome in both(script, Echo())
+    )
+    assert [round(late, 2) for late in (ours[0] - bare[0], ours[1] - bare[1])] == [0.0, 0.5]
+    assert len(ours) == len(bare) == 2
 
 
 def test_a_muted_user_stays_muted() -> None:

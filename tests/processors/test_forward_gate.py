@@ -11,6 +11,7 @@ from pipecat.frames.frames import (
     Frame,
     InputAudioRawFrame,
     InterruptionFrame,
+    LLMRunFrame,
     UserStoppedSpeakingFrame,
 )
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
@@ -31,13 +32,16 @@ class Model(FrameProcessor):
     def __init__(self) -> None:
         super().__init__()
         self.heard: list[Frame] = []
+        self.keeps_interruptions = False
+        """Then the ledger behind it never learns of them, and nothing is settled."""
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
         await super().process_frame(frame, direction)
         wanted = (InputAudioRawFrame, UserStoppedSpeakingFrame, InterruptionFrame)
         if direction is FrameDirection.DOWNSTREAM and isinstance(frame, wanted):
             self.heard.append(frame)
-        await self.push_frame(frame, direction)
+        if not (self.keeps_interruptions and isinstance(frame, InterruptionFrame)):
+            await self.push_frame(frame, direction)
 
     @property
     def pcm(self) -> np.ndarray[Any, np.dtype[np.int16]]:
@@ -136,10 +140,52 @@ def test_audio_is_resampled_to_the_rate_of_the_input() -> None:
     assert np.count_nonzero(call.model.pcm > 1000) / 16_000 == pytest.approx(4.5, abs=0.7)
 
 
+async def speaking(scene: Scene, call: Call) -> None:
+    """The bot is heard, and its ledger will not hear of an interruption."""
+    await scene.answer()
+    await asyncio.sleep(2.0)
+    call.model.keeps_interruptions = True
+
+
+def test_an_interruption_while_the_bot_is_silent_holds_nothing() -> None:
+    call = Call(config=ForwardGateConfig(max_closed_secs=9.0))
+
+    async def play(scene: Scene) -> list[int]:
+        passed = []
+        for answered in (False, True):
+            if answered:
+                await scene.answer()
+                await asyncio.sleep(scene.script.secs + 2.0)
+            await scene.pair.user().broadcast_interruption()
+            await scene.top.push_frame(user_audio(1))
+            await asyncio.sleep(0.01)
+            passed.append(len(call.model.pcm))
+        return passed
+
+    assert call.run(play) == [RATE_HZ // 50, 2 * RATE_HZ // 50]
+    assert call.gate is not None
+    assert (call.gate.expired, call.gate.injections) == (0, 0)
+
+
+def test_an_interruption_before_the_first_sound_opens_the_gate_once_that_is_known() -> None:
+    call = Call(config=ForwardGateConfig(max_closed_secs=9.0))
+
+    async def play(scene: Scene) -> None:
+        await scene.worker.queue_frame(LLMRunFrame())
+        await asyncio.sleep(0.02)
+        await scene.pair.user().broadcast_interruption()
+        await scene.top.push_frame(user_audio(1))
+        await asyncio.sleep(0.1)
+
+    call.run(play)
+    assert len(call.model.pcm) == RATE_HZ // 50
+
+
 def test_the_gate_reopens_by_its_deadline_when_nothing_is_settled() -> None:
     call = Call(config=ForwardGateConfig(max_closed_secs=0.3))
 
     async def play(scene: Scene) -> int:
+        await speaking(scene, call)
         await scene.pair.user().broadcast_interruption()
         await scene.top.push_frame(user_audio(1))
         await asyncio.sleep(0.2)
@@ -157,6 +203,7 @@ def test_a_gate_that_is_full_opens_early_and_drops_nothing() -> None:
     call = Call(config=ForwardGateConfig(max_closed_secs=9.0, max_held_secs=0.1))
 
     async def play(scene: Scene) -> None:
+        await speaking(scene, call)
         await scene.pair.user().broadcast_interruption()
         for number in range(10):
             await scene.top.push_frame(user_audio(number))
@@ -185,6 +232,7 @@ def test_the_end_of_the_call_releases_what_is_held() -> None:
     call = Call(config=ForwardGateConfig(max_closed_secs=9.0))
 
     async def play(scene: Scene) -> None:
+        await speaking(scene, call)
         await scene.pair.user().broadcast_interruption()
         await scene.top.push_frame(user_audio(1))
         await asyncio.sleep(0.1)
