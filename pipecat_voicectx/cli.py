@@ -33,6 +33,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "pipecat_voicectx.commands.memory",
         "inspect, export, erase or consolidate what is remembered",
     ),
+    "inspect": ("pipecat_voicectx.commands.inspect", "look at a recorded session, or replay its decisions"),
     "doctor": ("pipecat_voicectx.commands.doctor", "check this installation and say how to mend it"),
 }
 

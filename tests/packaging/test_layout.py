@@ -29,6 +29,7 @@ RANKS = {
     "observers": 7,
     "testing": 7,  # stands on everything a bot uses
     "demo": 8,
+    "inspector": 8,
     "bench": 9,
     "commands": 10,
     "cli": 11,
