@@ -14,10 +14,11 @@ import io
 import wave
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pipecat.frames.frames import (
@@ -34,8 +35,12 @@ from pipecat_voicectx.memory.pages import Owner, VoicePage
 from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.signals.turn_audio import Recording, TurnAudio, TurnAudioConfig
 from pipecat_voicectx.stores.clips import DEFAULT_MAX_BYTES, ClipStore, open_clip_store
+from pipecat_voicectx.stores.memory_folder import clips_path
+from pipecat_voicectx.stores.page_memory import PageStoreConfig
 
-__all__ = ["AudioPages", "AudioPagesConfig", "AudioPrompt", "PlayedAudio"]
+__all__ = ["AudioPages", "AudioPagesConfig", "AudioPrompt", "PlayedAudio", "clips_folder"]
+
+T = TypeVar("T")
 
 PlayedAudio = Callable[[int], tuple[bytes, int]]
 """(samples, rate) of what was played of a settled bot turn; empty when that is not known."""
@@ -62,20 +67,35 @@ class AudioPrompt(Enum):
 class AudioPagesConfig:
     """Recording of calls. Only with the caller's consent: see the documentation."""
 
-    folder: Path
-    """Where clips are kept."""
+    folder: Path | None = None
+    """Where clips are kept. None: in the page store's folder."""
     max_bytes: int = DEFAULT_MAX_BYTES
     """Cap of all clips in the folder; the oldest that nothing asked for go first."""
     turn: TurnAudioConfig = field(default_factory=TurnAudioConfig)
     """Bounds of a caller's turn."""
-    prompt: AudioPrompt = AudioPrompt.NEVER
-    """Whether the LLM is given recordings."""
+    prompt: AudioPrompt | None = None
+    """Whether the LLM is given recordings. None: `VoiceContext` finds out whether it takes any; alone, `NEVER`."""
     ready_bytes: int = 12_000_000
     """Recordings held ready for the prompt, encoded: some four and a half minutes. Chosen."""
 
     def __post_init__(self) -> None:
         if self.ready_bytes < 0:
             raise UsageError("ready_bytes must not be negative")
+
+
+def clips_folder(config: AudioPagesConfig, store: PageStoreConfig | None) -> Path:
+    """Where a session's clips are kept.
+
+    Raises:
+        UsageError: Nobody said.
+    """
+    if config.folder is not None:
+        return config.folder
+    if store is None or store.folder is None:
+        raise UsageError(
+            "recording needs a folder: keep pages in one (store), or name one in AudioPagesConfig.folder"
+        )
+    return clips_path(store.folder)
 
 
 @dataclass(slots=True)
@@ -98,7 +118,8 @@ class AudioPages:
 
     Args:
         owner: Whose clips they are.
-        config: Folder and bounds.
+        config: Bounds.
+        folder: Where clips are kept.
         tracker: Its pages get the clips' names.
         commit: Called with pages that changed, in the event loop.
         played: What was played of a bot turn; without it only the caller is recorded.
@@ -109,12 +130,14 @@ class AudioPages:
         *,
         owner: Owner,
         config: AudioPagesConfig,
+        folder: Path,
         tracker: ExchangeTracker,
         commit: Callable[[list[VoicePage]], None],
         played: PlayedAudio | None = None,
     ) -> None:
         self._owner = owner
         self._config = config
+        self._folder = folder
         self._tracker = tracker
         self._commit = commit
         self._played = played
@@ -127,6 +150,11 @@ class AudioPages:
         self.dropped = 0
         """Recordings given up: too many were waiting, or the disk did not take them."""
 
+    @property
+    def prompts(self) -> bool:
+        """Whether recordings enter the prompt."""
+        return self._config.prompt is AudioPrompt.INPUT_AUDIO
+
     async def open(self) -> None:
         """Opens the clip store in a worker thread.
 
@@ -135,7 +163,7 @@ class AudioPages:
         """
         try:
             self._store = await asyncio.get_running_loop().run_in_executor(
-                None, lambda: open_clip_store(self._config.folder, max_bytes=self._config.max_bytes)
+                None, lambda: open_clip_store(self._folder, max_bytes=self._config.max_bytes)
             )
         finally:
             self._opened.set()
@@ -216,7 +244,7 @@ class AudioPages:
             self._drafts.pop(page.id, None)
         refs = [ref for page in pages for ref in (page.user_audio_ref, page.bot_audio_ref) if ref]
         if refs and self._store is not None:
-            await asyncio.wrap_future(self._store.submit(lambda clips: clips.erase(refs)))
+            await _done(self._store.submit(lambda clips: clips.erase(refs)))
 
     # -- work
 
@@ -249,7 +277,7 @@ class AudioPages:
             await self._opened.wait()
             if self._store is None:
                 return None
-            return await asyncio.wrap_future(
+            return await _done(
                 self._store.submit(
                     lambda clips: clips.add(
                         recording.pcm, sample_rate_hz=recording.rate_hz, owner=self._owner
@@ -268,18 +296,22 @@ class AudioPages:
             return
         refs = [ref for page in pages for ref in (page.user_audio_ref, page.bot_audio_ref) if ref]
         wanted: dict[str, str] = {}
-        if self._config.prompt is AudioPrompt.INPUT_AUDIO:
+        if self.prompts:
             for page in pages:
                 ready = self._ready.get(page.id)
                 if page.user_audio_ref and (ready is None or ready.ref != page.user_audio_ref):
                     wanted[page.id] = page.user_audio_ref
-        made = await asyncio.wrap_future(self._store.submit(lambda clips: _use_clips(clips, refs, wanted)))
+        made = await _done(self._store.submit(lambda clips: _use_clips(clips, refs, wanted)))
         for page_id, ready in made.items():
             self._ready[page_id] = ready
             self._ready.move_to_end(page_id)
         size = sum(len(ready.wav_base64) for ready in self._ready.values())
         while self._ready and size > self._config.ready_bytes:
             size -= len(self._ready.popitem(last=False)[1].wav_base64)
+
+
+async def _done(work: Future[T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(None, work.result)
 
 
 def _use_clips(clips: ClipStore, refs: Iterable[str], wanted: Mapping[str, str]) -> dict[str, _Ready]:

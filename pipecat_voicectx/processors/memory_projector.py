@@ -41,7 +41,7 @@ from pipecat_voicectx.memory.exchanges import ExchangeTracker
 from pipecat_voicectx.memory.pages import Owner, PageStates, VoicePage
 from pipecat_voicectx.orchestrator.functions import ALL_FUNCTIONS
 from pipecat_voicectx.playback.heard import HeardTurn
-from pipecat_voicectx.processors.audio_pages import AudioPages, AudioPagesConfig, PlayedAudio
+from pipecat_voicectx.processors.audio_pages import AudioPages, AudioPagesConfig, PlayedAudio, clips_folder
 from pipecat_voicectx.processors.frames import HeardTurnFrame, NetworkStateFrame, SpeakingRateFrame
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
 from pipecat_voicectx.processors.projection_metrics import ProjectionMetricsData
@@ -68,6 +68,8 @@ __all__ = ["MemoryProjector", "MemoryProjectorConfig", "Recall"]
 DRAIN_SECS = 3.0
 # Chosen: the rest is for what a session ends with (traits, the call's summary, closing the engine).
 _WRITES_SHARE = 0.6
+# Chosen: pages whose recordings are decoded while the caller still speaks; the budget seldom takes more.
+_LIKELY_RECORDINGS = 4
 # Functions that steer the pipeline or look into memory: nothing that a call can be in the middle of.
 _STEERING = frozenset(spec.name for spec in ALL_FUNCTIONS)
 
@@ -92,6 +94,9 @@ class MemoryProjector(FrameProcessor):
         facts: What is kept of the caller beside pages (names, preferences, plans), and where. None: nothing.
         audio: Where recordings of both sides are kept. None: nothing is recorded. Record only with consent.
         played_audio: What was played of a bot turn, from the `PlaybackLedger`; needed to record the bot's side.
+
+    Raises:
+        UsageError: `audio` without a folder, its own or the store's.
     """
 
     def __init__(
@@ -138,7 +143,12 @@ class MemoryProjector(FrameProcessor):
         self._audio: AudioPages | None = None
         if audio is not None:
             self._audio = AudioPages(
-                owner=owner, config=audio, tracker=self._tracker, commit=self._commit, played=played_audio
+                owner=owner,
+                config=audio,
+                folder=clips_folder(audio, store),
+                tracker=self._tracker,
+                commit=self._commit,
+                played=played_audio,
             )
         self._planner = WindowPlanner(
             memory=self._memory,
@@ -359,29 +369,18 @@ class MemoryProjector(FrameProcessor):
         await write.settled()
 
     async def _open(self) -> None:
-        try:
-            await self._memory.open()
-        except VoiceContextError as error:
-            await self._fail("memory works for this call only", error)
+        await self._attempt(self._memory.open(), "memory works for this call only")
         if self._audio is not None:
-            try:
-                await self._audio.open()
-            except VoiceContextError as error:
-                await self._fail("nothing is recorded", error)
+            await self._attempt(self._audio.open(), "nothing is recorded")
         if self._facts is not None:
-            try:
-                await self._facts.open(list(self._memory.pages.values()), self._memory.previous_session)
-            except VoiceContextError as error:
-                await self._fail("facts work for this call only, for now", error)
+            facts = self._facts.open(list(self._memory.pages.values()), self._memory.previous_session)
+            await self._attempt(facts, "facts work for this call only, for now")
 
     async def _redact(self, page_ids: frozenset[str]) -> None:
         pages = [page for page_id in page_ids if (page := self._memory.pages.get(page_id)) is not None]
-        try:
-            if self._audio is not None:
-                await self._audio.erase(pages)
-            await self._memory.redact(page_ids)
-        except VoiceContextError as error:
-            await self._fail("pages or recordings could not be emptied", error)
+        if self._audio is not None:
+            await self._attempt(self._audio.erase(pages), "recordings could not be erased")
+        await self._attempt(self._memory.redact(page_ids), "pages could not be emptied")
 
     def _hear(self, text: str) -> None:
         self._prepare_query(text)
@@ -391,17 +390,23 @@ class MemoryProjector(FrameProcessor):
     def _prepare_query(self, text: str) -> None:
         prepare = self._memory.prepare_query(text)
         if prepare is not None:
-            self._spawn(prepare(), "embed")
+            self._spawn(self._prepare(text, prepare()), "embed")
+
+    async def _prepare(self, text: str, embed: Coroutine[Any, Any, None]) -> None:
+        await embed
+        if self._audio is not None and self._audio.prompts:
+            hits = self._memory.rank(text, exclude=self.open_page_ids, limit=_LIKELY_RECORDINGS)
+            self._spawn_recording(self._audio.relevant([self._memory.pages[hit.key] for hit in hits]))
 
     def _spawn_recording(self, work: Coroutine[Any, Any, None] | None) -> None:
-        async def carried_out(work: Coroutine[Any, Any, None]) -> None:
-            try:
-                await work
-            except VoiceContextError as error:
-                await self._fail("a recording was not kept", error)
-
         if work is not None:
-            self._spawn(carried_out(work), "record")
+            self._spawn(self._attempt(work, "a recording was not kept"), "record")
+
+    async def _attempt(self, work: Coroutine[Any, Any, None], failing: str) -> None:
+        try:
+            await work
+        except VoiceContextError as error:
+            await self._fail(failing, error)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None], purpose: str) -> None:
         task = self.create_task(coroutine, purpose)

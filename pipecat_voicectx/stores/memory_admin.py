@@ -16,11 +16,12 @@ from pipecat_voicectx.errors import UnavailableError
 from pipecat_voicectx.memory.consolidation import ConsolidationPlan
 from pipecat_voicectx.memory.facts import current_facts
 from pipecat_voicectx.memory.pages import Owner
+from pipecat_voicectx.stores.clips import erase_clips
 from pipecat_voicectx.stores.embedders import Embedder
 from pipecat_voicectx.stores.engine import MemoryEngine
 from pipecat_voicectx.stores.fact_memory import FactMemory
 from pipecat_voicectx.stores.mem0_engine import Mem0Engine
-from pipecat_voicectx.stores.memory_folder import brains_path, facts_path
+from pipecat_voicectx.stores.memory_folder import brains_path, clips_path, facts_path
 from pipecat_voicectx.stores.page_store import PageStore, open_page_store
 
 __all__ = ["Erasure", "Inspection", "MemoryAdmin"]
@@ -53,13 +54,16 @@ class Erasure:
     facts: int
     pages_left: int
     facts_left: int
+    clips: int
+    """Audio clips, those that no page named included."""
+    clips_left: int
     files_with_text: tuple[str, ...]
     """Files of the folder that still hold one of the erased texts; empty when the erasure is proven."""
 
     @property
     def proven(self) -> bool:
         """Whether nothing was found afterwards."""
-        return not (self.pages_left or self.facts_left or self.files_with_text)
+        return not (self.pages_left or self.facts_left or self.clips_left or self.files_with_text)
 
 
 class MemoryAdmin:
@@ -154,11 +158,14 @@ class MemoryAdmin:
         )
         gone = await memory.erase()
         erased_pages = await asyncio.to_thread(self._store.erase, owner)
+        clips, clips_left = await asyncio.to_thread(erase_clips, clips_path(self._root), owner)
         return Erasure(
             pages=erased_pages,
             facts=gone.records,
             pages_left=await asyncio.to_thread(self._store.count, owner),
             facts_left=gone.left,
+            clips=clips,
+            clips_left=clips_left,
             files_with_text=await self._files_left(telling),
         )
 

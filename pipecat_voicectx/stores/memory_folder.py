@@ -1,10 +1,10 @@
-"""What is where in the folder of a memory: the page store in it, facts in `facts/`, brains in `brains/`."""
+"""What is where in the folder of a memory: the page store in it, facts, brains and clips in folders of their names."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["brains_path", "facts_path"]
+__all__ = ["brains_path", "clips_path", "facts_path"]
 
 
 def facts_path(root: Path) -> Path:
@@ -15,3 +15,8 @@ def facts_path(root: Path) -> Path:
 def brains_path(root: Path) -> Path:
     """Where the brains' files of a memory folder are."""
     return root / "brains"
+
+
+def clips_path(root: Path) -> Path:
+    """Where the audio clips of a memory folder are."""
+    return root / "clips"

@@ -150,10 +150,13 @@ class Session:
     frame_secs: float = _FRAME_SECS
     """Length of one caller audio frame."""
 
-    async def say(self, text: str, *, secs: float = 1.5) -> None:
-        """The user speaks; audio and voice activity as a detector reports them, the transcript 0.2 s after."""
+    async def say(self, text: str, *, secs: float = 1.5, sound: bytes | None = None) -> None:
+        """The user speaks; audio and voice activity as a detector reports them, the transcript 0.2 s after.
+
+        `sound` is the audio of one frame, in place of the room's.
+        """
         await self.worker.queue_frame(VADUserStartedSpeakingFrame(start_secs=0.2))
-        await self.listen(secs)
+        await self.listen(secs, sound=sound)
         await self.worker.queue_frame(VADUserStoppedSpeakingFrame(stop_secs=0.2))
         await self.listen(0.2)
         await self.transcript(text)
@@ -167,9 +170,9 @@ class Session:
         """Time passes and nothing arrives."""
         await asyncio.sleep(secs)
 
-    async def listen(self, secs: float) -> None:
+    async def listen(self, secs: float, *, sound: bytes | None = None) -> None:
         """Received audio passes for so long."""
-        audio = _ROOM * (round(self.frame_secs * _RATE_HZ) // 2)
+        audio = sound or _ROOM * (round(self.frame_secs * _RATE_HZ) // 2)
         for _ in range(round(secs / self.frame_secs)):
             frame = InputAudioRawFrame(audio=audio, sample_rate=_RATE_HZ, num_channels=1)
             await self.worker.queue_frame(frame)
