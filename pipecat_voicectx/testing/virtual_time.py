@@ -23,6 +23,8 @@ from typing import Any, TypeVar
 __all__ = ["VirtualTimeLoop", "advance", "run", "virtual_clock"]
 
 T = TypeVar("T")
+OnBusy = Callable[[float], None]
+"""Called with the real seconds that the loop worked between two looks at its events: what an event may wait for it."""
 
 # Chosen: any fixed start works; a round one is easy to subtract when reading a trace.
 _START_SECS = 1_000_000.0
@@ -40,13 +42,23 @@ class _Clock:
 class _JumpingSelector(selectors.DefaultSelector):
     """Polls for real events; without any, moves the clock by the time asyncio wanted to sleep."""
 
-    def __init__(self, clock: _Clock) -> None:
+    def __init__(self, clock: _Clock, on_busy: OnBusy | None = None) -> None:
         super().__init__()
         self._clock = clock
         self._patient_looks = 0
+        self._on_busy = on_busy
+        self._woke_secs = _real_monotonic()
         self.pending_jobs = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self._on_busy is None:
+            return self._look(timeout)
+        self._on_busy(_real_monotonic() - self._woke_secs)
+        events = self._look(timeout)
+        self._woke_secs = _real_monotonic()
+        return events
+
+    def _look(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
         if self.pending_jobs:
             # A thread works for the loop: wait for it in real time, in slices so that a missed wake-up cannot hang.
             return super().select(0.02 if timeout is None or timeout > 0 else 0)
@@ -71,9 +83,9 @@ class _JumpingSelector(selectors.DefaultSelector):
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An event loop on a `virtual_clock`. Use `run` unless a framework wants a loop factory."""
 
-    def __init__(self, clock: _Clock) -> None:
+    def __init__(self, clock: _Clock, on_busy: OnBusy | None = None) -> None:
         self._clock = clock
-        self._jumping_selector = _JumpingSelector(clock)
+        self._jumping_selector = _JumpingSelector(clock, on_busy)
         super().__init__(self._jumping_selector)
 
     def time(self) -> float:
@@ -126,7 +138,10 @@ def advance(secs: float) -> None:
     _active[-1].now_secs += secs
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
+def run(main: Coroutine[Any, Any, T], *, on_busy: OnBusy | None = None) -> T:
     """Runs `main` to its end on a fresh virtual-time loop and returns its result."""
-    with virtual_clock() as clock, asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(clock)) as runner:
+    with (
+        virtual_clock() as clock,
+        asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(clock, on_busy)) as runner,
+    ):
         return runner.run(main)
