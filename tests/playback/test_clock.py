@@ -226,6 +226,38 @@ def test_a_new_track_freezes_what_was_heard_of_the_old_one() -> None:
     assert target.playhead(5.0).utterances == {}
 
 
+def test_what_a_lost_track_still_held_was_not_heard_however_late_that_is_noticed() -> None:
+    target = clock()
+    write(target, start_secs=0.0, secs=1.0)
+    ack(target, 1.0, 700)
+    target.start_epoch(1, 1.4)
+    assert target.playhead(5.0).utterances == {1: 700}
+
+
+def test_a_track_lost_between_two_acknowledgements_was_played_on_for_no_more_than_their_interval() -> None:
+    target = clock()
+    write(target, start_secs=0.0, secs=1.0)
+    ack(target, 0.8, 500)
+    target.start_epoch(1, 1.0)
+    assert target.playhead(5.0).utterances == {1: 600}
+
+
+def test_without_acknowledgements_a_lost_track_was_heard_as_far_as_its_last_write_less_the_delay() -> None:
+    target = clock()
+    write(target, start_secs=0.0, secs=1.0)
+    target.start_epoch(1, 1.45)
+    assert target.playhead(5.0).utterances == {1: round(1000 * (1.0 - target.config.playout_delay_secs))}
+
+
+def test_a_new_track_is_heard_about_as_late_as_the_old_one() -> None:
+    target = clock()
+    write(target, start_secs=0.0, secs=1.0)
+    ack(target, 0.9, 600)
+    delay_secs = target.delay_secs
+    target.start_epoch(1, 1.0)
+    assert target.delay_secs == delay_secs != target.config.playout_delay_secs
+
+
 def test_a_position_that_goes_back_within_a_track_is_dropped() -> None:
     target = clock()
     write(target, start_secs=1.0, secs=1.0)

@@ -5,7 +5,16 @@ import time
 from typing import Any
 
 import pytest
-from pipecat.frames.frames import Frame, LLMFullResponseStartFrame, OutputAudioRawFrame, TextFrame
+from pipecat.frames.frames import (
+    Frame,
+    InputTransportMessageFrame,
+    LLMContextFrame,
+    LLMFullResponseEndFrame,
+    LLMFullResponseStartFrame,
+    LLMTextFrame,
+    OutputAudioRawFrame,
+    TextFrame,
+)
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 
 from pipecat_voicectx.orchestrator.directives import SetResponseSpeed
@@ -128,12 +137,36 @@ def test_a_track_that_is_replaced_during_playback_keeps_what_was_heard() -> None
         await asyncio.sleep(1.0)
         assert scene.ledger is not None
         assert scene.ledger.client.verdicts[AckVerdict.FOREIGN] > 0
+        assert [message["epoch"] for message in scene.output.messages if message["t"] == "turn"] == [1]
+        assert not scene.turns[-1].estimated
         return scene.outcome(onset)
 
     outcome = virtual_time.run(run_scene(Shape.WORD, play, config=CONFIG))
     assert not outcome.dirty
     assert abs(outcome.error) <= 2
-    assert outcome.turns[-1].estimated
+
+
+@pytest.mark.parametrize("ack_delay_secs", [0.05, 0.3, None])
+@pytest.mark.parametrize("gap_secs", [0.05, 0.2, 0.45])
+def test_what_a_short_reconnect_swallowed_was_not_heard(
+    gap_secs: float, ack_delay_secs: float | None
+) -> None:
+    """Cut off right after the connection is back, before any of the new track can have arrived."""
+
+    async def play(scene: Scene) -> Outcome:
+        await scene.answer()
+        await asyncio.sleep(3.0)
+        await scene.reconnect(after_secs=gap_secs)
+        await asyncio.sleep(0.1)
+        onset = await scene.interrupt()
+        await asyncio.sleep(1.0)
+        return scene.outcome(onset)
+
+    client = Client(delay_secs=0.15, ack_delay_secs=ack_delay_secs)
+    config = PlaybackLedgerConfig(clock=PlayoutClockConfig(uplink_delay_secs=ack_delay_secs or 0.02))
+    outcome = virtual_time.run(run_scene(Shape.WORD, play, client=client, config=config))
+    assert not outcome.dirty
+    assert abs(outcome.error) <= 1
 
 
 def test_a_change_of_speed_carries_the_learned_pace_over() -> None:
@@ -165,6 +198,67 @@ def test_a_synthesizer_that_dies_in_the_middle_was_heard_up_to_there(shape: Shap
     assert outcome.heard == 18
     assert -3 <= outcome.error <= 0
     assert "books" not in outcome.text
+
+
+class _DyingLLM(FrameProcessor):
+    """Says the beginning of the script, half a sentence among it, and fails; with or without ending its answer."""
+
+    def __init__(self, *, ends: bool) -> None:
+        super().__init__()
+        self._ends = ends
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        await super().process_frame(frame, direction)
+        if not isinstance(frame, LLMContextFrame):
+            await self.push_frame(frame, direction)
+            return
+        await self.push_frame(LLMFullResponseStartFrame())
+        for word in Script().words[:10]:
+            await self.push_frame(LLMTextFrame(f"{word} "))
+        await self.push_error("the scripted model has failed")
+        if self._ends:
+            await self.push_frame(LLMFullResponseEndFrame())
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("at_secs", [1.2, 6.0])
+def test_a_model_that_dies_in_the_middle_of_an_answer_was_heard_as_far_as_it_was_spoken(
+    ends: bool, at_secs: float
+) -> None:
+    async def play(scene: Scene) -> Outcome:
+        await scene.answer()
+        await asyncio.sleep(at_secs)
+        onset = await scene.interrupt()
+        await asyncio.sleep(1.0)
+        return scene.outcome(onset)
+
+    outcome = virtual_time.run(run_scene(Shape.WORD, play, config=CONFIG, llm=_DyingLLM(ends=ends)))
+    assert not outcome.dirty
+    assert abs(outcome.error) <= 1
+    assert outcome.heard > 0
+    assert len([message for message in outcome.messages if message["role"] == "assistant"]) == 1
+
+
+def test_a_client_that_sends_thousands_of_messages_a_second_is_read_twenty_times() -> None:
+    async def play(scene: Scene) -> tuple[Outcome, int, int]:
+        await scene.answer()
+        await asyncio.sleep(2.0)
+        for number in range(3000):
+            message = {"v": 1, "t": "ack", "epoch": 0, "samples": number * 7, "live": True}
+            await scene.top.push_frame(InputTransportMessageFrame(message=message))
+            await asyncio.sleep(1 / 3000)
+        onset = await scene.interrupt()
+        await asyncio.sleep(1.0)
+        assert scene.ledger is not None
+        client = scene.ledger.client
+        return scene.outcome(onset), client.over_budget, sum(client.verdicts.values())
+
+    outcome, unread, read = virtual_time.run(
+        run_scene(Shape.WORD, play, config=CONFIG, client=Client(ack_delay_secs=None))
+    )
+    assert unread > 2900
+    assert read < 60
+    assert not outcome.dirty
 
 
 def test_audio_for_another_destination_does_not_count() -> None:
