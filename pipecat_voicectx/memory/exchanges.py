@@ -106,6 +106,13 @@ class ExchangeTracker:
         self._drafts[-1].open_calls = names
         return self._changed(self._drafts[-1])
 
+    def note_states(self, states: PageStates) -> list[VoicePage]:
+        """More is known of how the open exchange's user turn sounded."""
+        if not self._is_open or not self._drafts[-1].user_text:
+            return []
+        self._drafts[-1].states = states
+        return self._changed(self._drafts[-1])
+
     def attach_user_audio(self, page_id: str, ref: str, *, secs: float) -> list[VoicePage]:
         """The user's side of a page is kept as a clip."""
         draft = self._draft_with(page_id)

@@ -65,6 +65,18 @@ class PageStates:
     """The caller's estimate in words per minute. None: unknown."""
     network_band: str | None = None
     """Band of the uplink, as `LinkBand.value`. None: unknown."""
+    snr_db: float | None = None
+    """Signal-to-noise ratio of the caller's speech. None: unknown."""
+    noisy: bool = False
+    """The caller was hard to understand for the noise around."""
+    clipped: bool = False
+    """The caller's voice was distorted."""
+    echo: bool = False
+    """The bot's own voice came back."""
+    affect: str | None = None
+    """How the caller seemed to feel, as `AffectReading.label`. None: nothing was claimed."""
+    affect_confidence: float | None = None
+    """0..1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +154,12 @@ class VoicePage:
                 states=PageStates(
                     speaking_rate_wpm=_number(states.get("speaking_rate_wpm")),
                     network_band=_text(states.get("network_band")),
+                    snr_db=_number(states.get("snr_db")),
+                    noisy=bool(states.get("noisy", False)),
+                    clipped=bool(states.get("clipped", False)),
+                    echo=bool(states.get("echo", False)),
+                    affect=_text(states.get("affect")),
+                    affect_confidence=_number(states.get("affect_confidence")),
                 ),
                 open_calls=tuple(str(name) for name in cast(list[object], data.get("open_calls") or [])),
                 user_audio_ref=_text(data.get("user_audio_ref")),

@@ -42,8 +42,12 @@ from pipecat_voicectx.memory.pages import Owner, PageStates, VoicePage
 from pipecat_voicectx.orchestrator.functions import ALL_FUNCTIONS
 from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.processors.audio_pages import AudioPages, AudioPagesConfig, PlayedAudio, clips_folder
-from pipecat_voicectx.processors.frames import HeardTurnFrame, NetworkStateFrame, SpeakingRateFrame
+from pipecat_voicectx.processors.frames import (
+    AffectFrame,
+    HeardTurnFrame,
+)
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
+from pipecat_voicectx.processors.page_states import with_state
 from pipecat_voicectx.processors.projection_metrics import ProjectionMetricsData
 from pipecat_voicectx.processors.running_calls import RunningCalls
 from pipecat_voicectx.processors.tool_advertising import tools_tokens
@@ -161,8 +165,7 @@ class MemoryProjector(FrameProcessor):
         )
         self._running = RunningCalls(ours=_STEERING)
         self._context: LLMContext | None = None
-        self._rate_wpm: float | None = None
-        self._band: str | None = None
+        self._states = PageStates()
         self._tools_cost: tuple[object, int] = (None, 0)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._tap = TranscriptTap(stt=stt, on_text=self._hear)
@@ -227,12 +230,11 @@ class MemoryProjector(FrameProcessor):
                 await self._guarded(self._facts.search)
             case HeardTurnFrame():
                 await self._guarded(lambda: self._on_heard(frame.turn))
-            case SpeakingRateFrame():
-                self._rate_wpm = frame.state.speaking_rate_wpm
-            case NetworkStateFrame():
-                self._band = frame.state.band.value
+            case AffectFrame():
+                self._states = with_state(self._states, frame)
+                await self._guarded(lambda: self._commit(self._tracker.note_states(self._states)))
             case _:
-                pass
+                self._states = with_state(self._states, frame)
 
     async def cleanup(self) -> None:
         """Finishes the last exchange and drains writes for at most 3 s. Idempotent."""
@@ -276,7 +278,7 @@ class MemoryProjector(FrameProcessor):
 
     def _on_heard(self, turn: HeardTurn) -> None:
         pages = self._tracker.add_heard(
-            turn, now_secs=time.monotonic(), wall_secs=time.time(), states=self._states()
+            turn, now_secs=time.monotonic(), wall_secs=time.time(), states=self._states
         )
         self._commit(pages)
         if self._audio is not None and pages:
@@ -296,7 +298,7 @@ class MemoryProjector(FrameProcessor):
         if self._context is None:
             return
         pages = self._follower.observe(
-            self._context.messages, now_secs=time.monotonic(), wall_secs=time.time(), states=self._states()
+            self._context.messages, now_secs=time.monotonic(), wall_secs=time.time(), states=self._states
         )
         self._commit(pages)
         if self._audio is not None and pages and pages[-1].id == self._tracker.open_page_id:
@@ -347,9 +349,6 @@ class MemoryProjector(FrameProcessor):
         return self._tools_cost[1]
 
     # -- memory
-
-    def _states(self) -> PageStates:
-        return PageStates(speaking_rate_wpm=self._rate_wpm, network_band=self._band)
 
     def _commit(self, pages: list[VoicePage]) -> None:
         for page in pages:

@@ -149,6 +149,10 @@ class WindowPlanner:
             config=self._config.recall,
             note=note,
             audio_secs=self._audio.ready_secs(self._memory.pages) if self._audio is not None else {},
+            sounding={
+                page_id: ", ".join(sorted(kind.value for kind in kinds))
+                for page_id, kinds in self._memory.sounding(text).items()
+            },
             known=(*unsaid, *self._known_lines(text, in_window, provisional=provisional)),
             wanted={page.id for page in wanted},
             session_id=self._session_id,

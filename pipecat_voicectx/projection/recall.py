@@ -101,6 +101,7 @@ def plan_recall(
     note: str = "",
     known: Sequence[RecalledLine] = (),
     audio_secs: Mapping[str, float] = MappingProxyType({}),
+    sounding: Mapping[str, str] = MappingProxyType({}),
     wanted: Collection[str] = (),
     session_id: str,
     wall_secs: float,
@@ -116,6 +117,7 @@ def plan_recall(
         known: Lines of what is known of the caller, for before the pages; they come out of the same budget.
         audio_secs: Pages whose user can be given as a recording, and how long that is. The bot's side comes as text
             then, which is exactly what was spoken.
+        sounding: How pages sounded that are recalled for it, as it stands in front of their line.
         wanted: Pages that are recalled whatever they match (resume).
         session_id: The current session, for the headings.
         wall_secs: Unix time now, for the headings.
@@ -132,7 +134,13 @@ def plan_recall(
         )
     }
     groups = {r.key: _group(pages[r.key], session_id, wall_secs) for r in relevant}
-    texts = {r.key: (page_transcript(pages[r.key]), _summary(pages[r.key], config)) for r in relevant}
+    texts = {
+        r.key: (
+            _sounding(sounding.get(r.key), page_transcript(pages[r.key])),
+            _sounding(sounding.get(r.key), _summary(pages[r.key], config)),
+        )
+        for r in relevant
+    }
     candidates = [
         Candidate(
             key=hit.key,
@@ -160,7 +168,10 @@ def plan_recall(
             fidelity=item.fidelity.name.lower(),
             score=round(scores[item.key], 4),
             text=(
-                _with_recording(pages[item.key], recordings.index(item.key) + 1)
+                _sounding(
+                    sounding.get(item.key),
+                    _with_recording(pages[item.key], recordings.index(item.key) + 1),
+                )
                 if item.fidelity is Fidelity.AUDIO
                 else texts[item.key][0 if item.fidelity is Fidelity.TRANSCRIPT else 1]
             ),
@@ -170,6 +181,10 @@ def plan_recall(
     lines = [RecalledLine(text=recalled.text, group=groups[recalled.page_id]) for recalled in chosen]
     text = render_block([*known, *lines], note=note)
     return RecallPlan(text, tuple(chosen), history, len(candidates), recordings)
+
+
+def _sounding(how: str | None, text: str) -> str:
+    return f"({how}) {text}" if how and text else text
 
 
 def _audio_cost(page: VoicePage, secs: float | None, count: Callable[[str], int]) -> int | None:

@@ -23,6 +23,7 @@ from pipecat_voicectx.memory.index import FloatArray, IndexedTurn, PageIndex
 from pipecat_voicectx.memory.pages import Owner, VoicePage, emptied_page
 from pipecat_voicectx.memory.ranking import PageQuery, RankedPage, RankingWeights, rank_pages
 from pipecat_voicectx.memory.resume import LastSession, last_session
+from pipecat_voicectx.memory.scene import HeardAs, SceneIndex
 from pipecat_voicectx.memory.summary import SUMMARIZER_NAME, summarize_exchange
 from pipecat_voicectx.memory.text import strip_for_embedding
 from pipecat_voicectx.memory.threads import ThreadBook, VoiceThread, page_vector
@@ -43,6 +44,10 @@ __all__ = ["MemoryStatus", "PageMemory", "PageStoreConfig", "PageWrite"]
 
 # Chosen: what the database adds for an owner with more pages than are loaded.
 _BEYOND_HITS = 10
+# Chosen: a page that sounds as asked for beats one that shares words alone (about 1.0), not one that shares both.
+_SCENE_BONUS = 1.0
+# Chosen: among so many, a page that sounds as asked for is also ranked by its words.
+_SCENE_HITS = 200
 # Chosen: a partial transcript with this share of the final words points the same way.
 _MIN_PARTIAL_SHARE = 0.6
 
@@ -139,6 +144,7 @@ class PageMemory:
         """Pages that kept their rule-based summary because the summarizer failed."""
         self._store: PageStore | None = None
         self._pages: dict[str, VoicePage] = {}
+        self._scenes = SceneIndex()
         self._index = PageIndex(dimension=embedder.dimension)
         self._loaded = store is None
         self._opened = asyncio.Event()
@@ -190,6 +196,7 @@ class PageMemory:
         self._keeper.book = book
         earlier = {item.page.id: item.page for item in stored}
         current, self._pages = self._pages, earlier
+        self._scenes = SceneIndex(earlier.values())
         self._last_session = last_session(list(earlier.values()), current_session_id=self._session_id)
         self._loaded = True
         for page in current.values():
@@ -250,8 +257,17 @@ class PageMemory:
         """The best pages for `text`, with what is ready now."""
         partial = self._usable_query(text)
         query = PageQuery(text=text, cosines=partial.cosines if partial is not None else None)
-        hits = rank_pages(self._index, query, weights=self._weights, exclude=exclude, limit=2 * limit)
-        return self._keeper.with_bonus(hits)[:limit]
+        sounding = self.sounding(text)
+        wanted = 2 * limit if not sounding else _SCENE_HITS
+        hits = rank_pages(self._index, query, weights=self._weights, exclude=exclude, limit=wanted)
+        hits = self._keeper.with_bonus(hits)
+        if sounding:
+            hits = _with_scenes(hits, {key for key in sounding if key not in exclude}, self._pages)
+        return hits[:limit]
+
+    def sounding(self, text: str) -> Mapping[str, frozenset[HeardAs]]:
+        """Pages that `text` asks for by how they sounded, and what of it they have."""
+        return self._scenes.matching(text)
 
     def rank_related(
         self, page: VoicePage, *, exclude: Collection[str] = (), limit: int = 20
@@ -320,6 +336,7 @@ class PageMemory:
 
     def _index_page(self, page: VoicePage) -> None:
         self._pages[page.id] = page
+        self._scenes.add(page)
         self._index.upsert(page.id, session=page.session_id, turns=_turns(page))
 
     def _summarized(self, page: VoicePage) -> VoicePage:
@@ -435,6 +452,23 @@ class PageMemory:
         if not self._embedder_failed:
             self._embedder_failed = True
             logger.warning("memory searches by words only: {}", error)
+
+
+def _with_scenes(
+    hits: list[RankedPage], sounding: set[str], pages: Mapping[str, VoicePage]
+) -> list[RankedPage]:
+    """The hits with those first that sound as asked for, whatever their words; the newest first among equals."""
+    known = {hit.key: hit for hit in hits}
+    raised: list[RankedPage] = []
+    for key in sounding:
+        hit = known.pop(key, None) or RankedPage(key, 0.0, 0.0, 0.0, 0.0)
+        # It matches the request's own words for a sound: as good as a word that was said.
+        raised.append(replace(hit, score=hit.score + _SCENE_BONUS, lexical=1.0))
+    return sorted(
+        [*raised, *known.values()],
+        key=lambda hit: (hit.score, pages[hit.key].started_wall_secs),
+        reverse=True,
+    )
 
 
 def _turns(page: VoicePage) -> list[IndexedTurn]:

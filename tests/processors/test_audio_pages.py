@@ -185,7 +185,7 @@ def asks_for_the_dog(budget: int, prompt: AudioPrompt | None, folder: Path) -> S
         for text in ("tell me a joke about penguins", "how is the weather on mars", "name a prime number"):
             await session.say(text, sound=tone(400))
             await session.answered()
-        await session.say("which hotel is right for the dog", sound=tone(400))
+        await session.say("which hotel suits our dog", sound=tone(400))
         await session.answered()
 
     outcome = recorded(script, folder, config=config)
@@ -201,9 +201,10 @@ def test_a_model_that_listens_is_given_the_recording_as_a_content_part_at_the_so
     texts = [part["text"] for part in block["content"] if part["type"] == "text"]
     assert texts[0].startswith("<recalled_context>")
     assert "User: [recording 1] You: All right then" in texts[0]
-    assert texts[1:] == ["[recording 1]", "</recalled_context>"]
-    (data,) = audio_parts(block)
-    with wave.open(io.BytesIO(data)) as file:
+    assert texts[1] == "[recording 1]"
+    assert texts[-1] == "</recalled_context>"
+    first, *others = audio_parts(block)
+    with wave.open(io.BytesIO(first)) as file:
         assert (file.getnchannels(), file.getframerate()) == (1, 16_000)
         secs = file.getnframes() / file.getframerate()
         assert loudest_hertz(file.readframes(file.getnframes()), 16_000) == pytest.approx(700, abs=10)
@@ -211,8 +212,9 @@ def test_a_model_that_listens_is_given_the_recording_as_a_content_part_at_the_so
     # 9.98 tokens a second, read from the part itself.
     without = {**block, "content": [part for part in block["content"] if part["type"] == "text"]}
     audio_tokens = estimate_message_tokens(block) - estimate_message_tokens(without)
-    assert audio_tokens == pytest.approx(9.98 * secs, abs=1)
-    assert messages[-1]["content"] == "which hotel is right for the dog"
+    all_secs = secs + sum((len(data) - 44) / 32_000 for data in others)
+    assert audio_tokens == pytest.approx(9.98 * all_secs, abs=1 + len(others))
+    assert messages[-1]["content"] == "which hotel suits our dog"
 
 
 def test_a_budget_too_small_for_audio_takes_the_transcript(tmp_path: Path) -> None:

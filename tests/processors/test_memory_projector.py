@@ -15,11 +15,14 @@ from pipecat.frames.frames import (
     CancelFrame,
     EndFrame,
     Frame,
+    FunctionCallInProgressFrame,
+    FunctionCallResultFrame,
     LLMContextFrame,
     LLMContextUserTurnFrame,
     MetricsFrame,
     StartFrame,
     TranscriptionFrame,
+    UserStartedSpeakingFrame,
 )
 from pipecat.pipeline.pipeline import Pipeline
 from pipecat.pipeline.worker import PipelineParams, PipelineWorker
@@ -30,11 +33,19 @@ from pipecat.workers.runner import WorkerRunner
 
 from pipecat_voicectx.memory.pages import BotTextSource, Owner, PageStates, VoicePage
 from pipecat_voicectx.playback.heard import BoundaryEvidence, HeardTurn
-from pipecat_voicectx.processors.frames import HeardTurnFrame, NetworkStateFrame, SpeakingRateFrame
+from pipecat_voicectx.processors.frames import (
+    AcousticsFrame,
+    AffectFrame,
+    HeardTurnFrame,
+    NetworkStateFrame,
+    SpeakingRateFrame,
+)
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
 from pipecat_voicectx.processors.projection_metrics import ProjectionMetricsData
 from pipecat_voicectx.projection.report import ProjectionReport
+from pipecat_voicectx.states.acoustics import AcousticState
+from pipecat_voicectx.states.affect import AffectReading, AffectState
 from pipecat_voicectx.states.network import LinkBand, NetworkState
 from pipecat_voicectx.states.speaking_rate import SpeakingRateState
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
@@ -369,6 +380,52 @@ def test_F18_the_last_exchange_is_there_after_a_reconnect_and_where_were_we_brin
     in_call(second, store=tmp_path / "m", session_id="s2")
 
 
+def test_F18_what_the_bot_had_still_to_say_and_what_was_running_is_restored_once(tmp_path: Path) -> None:
+    async def first(call: Call) -> None:
+        await call.user("Book the Anchor for Friday.")
+        running = FunctionCallInProgressFrame(function_name="book_hotel", tool_call_id="c1", arguments={})
+        await call.worker.queue_frame(running)
+        await call.hear("One moment, I", "am booking the Anchor for two nights.")
+        # What a crash would leave is on the disk already.
+        assert call.written[-1].open_calls == ("book_hotel",)
+        assert call.written[-1].unheard_text == "am booking the Anchor for two nights."
+        call.context.add_message(tool_call("c1", "book_hotel"))
+        call.context.add_message({"role": "tool", "tool_call_id": "c1", "content": "IN_PROGRESS"})
+
+    async def second(call: Call) -> None:
+        sent = await call.user("Hello? Are you there?", "Yes, I am.", heard="Yes, I am.")
+        assert "you are in the middle of that call. Do not greet anew." in sent
+        assert "Not finished then: book_hotel." in sent
+        assert "- You had still to say: am booking the Anchor for two nights." in sent
+        again = await call.user("And what about Saturday?")
+        assert "in the middle of that call" not in again
+        assert "had still to say" not in again
+
+    in_call(first, store=tmp_path / "m", session_id="s1")
+    in_call(second, store=tmp_path / "m", session_id="s2")
+
+
+def test_F18_a_call_that_returned_is_not_restored(tmp_path: Path) -> None:
+    async def first(call: Call) -> None:
+        await call.user("Book the Anchor for Friday.")
+        for frame in (
+            FunctionCallInProgressFrame(function_name="book_hotel", tool_call_id="c1", arguments={}),
+            FunctionCallResultFrame(function_name="book_hotel", tool_call_id="c1", arguments={}, result="ok"),
+        ):
+            await call.worker.queue_frame(frame)
+            await asyncio.sleep(0.1)
+        await call.hear("Booked.")
+
+    async def second(call: Call) -> None:
+        sent = await call.user("Hello? Are you there?")
+        assert "the same caller is back" in sent
+        assert "Not finished" not in sent
+        assert "still to say" not in sent
+
+    in_call(first, store=tmp_path / "m", session_id="s1")
+    in_call(second, store=tmp_path / "m", session_id="s2")
+
+
 def test_another_owner_sees_nothing(tmp_path: Path) -> None:
     async def first(call: Call) -> None:
         await call.user("My door code is four two.", "Noted.")
@@ -433,8 +490,8 @@ def test_a_tool_call_leaves_together_with_its_result_and_an_open_one_stays() -> 
     in_call(script, config=SMALL)
 
 
-def tool_call(call_id: str) -> Any:
-    function = {"name": "look_up", "arguments": "{}"}
+def tool_call(call_id: str, name: str = "look_up") -> Any:
+    function = {"name": name, "arguments": "{}"}
     return {"role": "assistant", "tool_calls": [{"id": call_id, "type": "function", "function": function}]}
 
 
@@ -543,6 +600,45 @@ def test_states_at_the_time_are_on_the_page(tmp_path: Path) -> None:
 
     call = in_call(script, store=tmp_path / "m")
     assert call.written[-1].states == PageStates(speaking_rate_wpm=180.0, network_band="poor")
+
+
+NOISY_CALL = "What did I tell you in the call from the noisy cafe?"
+
+
+def test_a_call_is_found_by_how_it_sounded_though_nobody_said_so(tmp_path: Path) -> None:
+    async def first(call: Call) -> None:
+        await call.worker.queue_frame(AcousticsFrame(state=AcousticState(snr_db=4.0, noisy=True)))
+        await asyncio.sleep(0.1)
+        await call.user("My gate is nine.", "Noted.")
+
+    async def second(call: Call) -> None:
+        await call.user("The parcel weighs two kilos.", "Fine.")
+
+    async def third(call: Call) -> None:
+        sent = await call.user(NOISY_CALL)
+        assert "- (noisy) User: My gate is nine. You: Noted." in sent
+        assert "parcel" not in sent
+
+    in_call(first, store=tmp_path / "m", session_id="s1")
+    in_call(second, store=tmp_path / "m", session_id="s2")
+    in_call(third, store=tmp_path / "m", session_id="s3", config=SMALL)
+
+
+def test_a_feeling_that_was_heard_after_the_words_reaches_its_own_page_and_not_the_next(
+    tmp_path: Path,
+) -> None:
+    async def script(call: Call) -> None:
+        await call.user("This is the third time I call.", "I am sorry.")
+        reading = AffectReading(label="anger", valence=-0.8, confidence=0.7)
+        await call.worker.queue_frame(AffectFrame(state=AffectState(turn=1, reading=reading)))
+        await asyncio.sleep(0.1)
+        await call.worker.queue_frame(UserStartedSpeakingFrame())
+        await asyncio.sleep(0.1)
+        await call.user("Fine, then book it.", "Done.")
+
+    call = in_call(script, store=tmp_path / "m")
+    last = {page.user_text: page.states.affect for page in call.written}
+    assert last == {"This is the third time I call.": "anger", "Fine, then book it.": None}
 
 
 def test_a_confirmed_speculation_that_never_came_as_a_frame_is_remembered(tmp_path: Path) -> None:
