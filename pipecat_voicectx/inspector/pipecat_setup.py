@@ -10,6 +10,7 @@ Pipecat calls `setup_pipeline_worker` for every session. Nothing here can keep o
 from __future__ import annotations
 
 import os
+import sys
 import time
 import uuid
 from pathlib import Path
@@ -39,7 +40,7 @@ async def setup_pipeline_worker(worker: PipelineWorker) -> None:
     try:
         inspector = mount_on_runner()
         if inspector is not None:
-            inspector.add(worker)
+            inspector.add(worker, title=_bot_name())
     except VoiceContextError as error:
         logger.warning("session not shown: {}", error)
 
@@ -52,5 +53,10 @@ def record(worker: PipelineWorker) -> SessionRecorder | None:
     Path(folder).mkdir(parents=True, exist_ok=True)
     name = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:8]}.jsonl"
     texts = TextPolicy(os.environ.get(RECORD_TEXTS_ENV, TextPolicy.FULL.value))
-    recorder = SessionRecorder(Path(folder) / name, title=worker.name, config=RecorderConfig(texts=texts))
+    recorder = SessionRecorder(Path(folder) / name, title=_bot_name(), config=RecorderConfig(texts=texts))
     return recorder.attach(worker)
+
+
+def _bot_name() -> str:
+    """The file that was started."""
+    return Path(sys.argv[0]).stem

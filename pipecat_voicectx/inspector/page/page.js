@@ -181,7 +181,7 @@ function openBot() { // what is being said now, or was never settled
 
 let zoom = 24, follow = true, sel = null, frame = 0;
 const dirty = { all: true, lanes: true, now: true, log: true, context: false, threads: false, facts: false, latency: false };
-const LEFT = 6, RIGHT = 60;
+const LEFT = 6, RIGHT = 110;
 const x = (t) => LEFT + t * zoom;
 
 function visible(list, from, to) { // spans may begin before the view: look back a little
@@ -249,6 +249,7 @@ function outline(svg, used) {
   if (document.activeElement === $("scroll")) svgEl(svg, "rect", { ...box, class: "selbox" });
 }
 function text(svg, px, y, css, value) { svgEl(svg, "text", { x: px, y, class: css }, value); }
+const stick = (at, b) => Math.min(Math.max(x(at), $("scroll").scrollLeft + 6), Math.max(x(at), x(b) - 120)); // a label stays in view while its span is
 function roomTo(items, i, to) { const next = items[i + 1]; return Math.min(next ? x(next[1].at) - 8 : 1e9, x(to)); }
 
 function drawSpeech(svg, y, items, lane, to) {
@@ -256,7 +257,7 @@ function drawSpeech(svg, y, items, lane, to) {
   items.forEach(([index, s], i) => {
     const b = s.b ?? S.end;
     svgEl(svg, "rect", { x: x(s.at), y: y + 36, width: Math.max(x(b) - x(s.at), 1.5), height: 7, class: "speech" });
-    const start = Math.max(x(s.at), x(s.at)), label = fit(s.text || "", Math.min(roomTo(items, i, to + 30) - start, 900));
+    const start = stick(s.at, b), label = fit(s.text || "", Math.min(roomTo(items, i, to + 30) - start, 900));
     if (label) text(svg, start, y + 30, "say", label);
     hit(svg, lane, index, s.at, b, y + 16, 30);
   });
@@ -289,10 +290,11 @@ function drawBot(svg, y, items, lane, to) {
     const width = Math.max(x(b) - x(o.at), 1), each = count ? width / count : width;
     if (each > 3) for (let n = 0; n < count; n++) svgEl(svg, "rect", { x: x(o.at) + n * each, y: top, width: Math.max(each - 1.2, 1), height: 10, class: "word" });
     else if (count) svgEl(svg, "rect", { x: x(o.at), y: top, width, height: 10, class: "word" });
-    for (let n = 0; n < Math.min(lost, 12); n++) svgEl(svg, "rect", { x: x(b) + 2 + n * 6, y: top + 0.5, width: 4.5, height: 9, class: "word un" });
+    const slot = Math.max(2.2, Math.min(each, 7)), end = items[i + 1] ? x(items[i + 1][1].at) - 2 : 1e9;
+    for (let n = 0; n < Math.min(lost, 40) && x(b) + 2 + (n + 1) * slot < end; n++) svgEl(svg, "rect", { x: x(b) + 2 + n * slot, y: top + 0.5, width: Math.max(slot - 1.4, 1), height: 9, class: "word un" });
     if (o.v.interrupted) svgEl(svg, "line", { x1: x(b), x2: x(b), y1: y + 17, y2: top + 13, class: "onset" });
-    const label = fit(o.v.heard_text || "", Math.min(roomTo(items, i, to + 30) - x(o.at), 900));
-    if (label) text(svg, x(o.at), y + 31, "say", label);
+    const start = stick(o.at, b), label = fit(o.v.heard_text || "", Math.min(roomTo(items, i, to + 30) - start, 900));
+    if (label) text(svg, start, y + 31, "say", label);
     hit(svg, lane, index, o.at, b, y + 16, 36);
   });
 }
@@ -611,7 +613,11 @@ function drawThreads() {
   $("threads-count").textContent = `${plural(threads.length, "thread")}, ${plural(S.threads.all_pages, "page")}${S.threads.all_pages > pages.length ? `, the newest ${pages.length} shown` : ""}`;
   box.scrollLeft = box.scrollWidth;
 }
-const topic = (t) => (t.summary || plural(t.size, "page")).replace(/^\d+ exchanges( about)?\s*/, "").replace(/^; last: /, "") || plural(t.size, "page");
+function topic(t) { // what its pages share, else how it began
+  const shared = (t.summary || "").match(/^\d+ exchanges about ([^;]+);/);
+  const first = S.threads.pages.find((p) => t.pages.includes(p.id));
+  return shared ? shared[1] : (first && (first.user || first.bot)) || plural(t.size, "page");
+}
 function stop(svg, page, cx, cy, fidelity) {
   const node = svgEl(svg, "circle", { cx, cy, r: 5.5, class: `stop ${fidelity || ""}${notedPage === page.id ? " on" : ""}` });
   svgEl(node, "title", {}, `Page ${page.index + 1}: ${page.summary || page.user}`);
@@ -665,7 +671,7 @@ function drawLatencies() {
   if (holds.length) rows.push(["Turns held open", holds, false]);
   const table = $("latencies");
   if (!rows.length) { table.replaceChildren(h("caption", { class: "empty" }, "Nothing was measured yet. With enable_metrics=True, Pipecat’s services report theirs.")); return; }
-  const head = h("thead", {}, h("tr", {}, ...["", "last", "median", "95th of 100", "times", "the last forty"].map((name, i) => h("th", { scope: "col", class: i && i < 5 ? "n" : i === 5 ? "spark" : "" }, name))));
+  const head = h("thead", {}, h("tr", {}, ...["", "last", "median", "95% within", "times", "the last forty"].map((name, i) => h("th", { scope: "col", class: i && i < 5 ? "n" : i === 5 ? "spark" : "" }, name))));
   const body = h("tbody", {}, ...rows.map(([name, values, first]) => h("tr", { class: first ? "first" : "" }, h("th", { scope: "row" }, name), ...[values[values.length - 1], quantile(values, 0.5), quantile(values, 0.95)].map((v) => h("td", { class: "n" }, secs(v))), h("td", { class: "n" }, values.length.toLocaleString("en")), h("td", { class: "spark" }, spark(values.slice(-40))))));
   table.replaceChildren(head, body);
 }
@@ -708,7 +714,7 @@ function recorded(data) {
   setFollow(false);
   take(data.events);
   status("recorded");
-  fitAll();
+  zoomTo(Math.max(10, ($("scroll").clientWidth - LEFT - RIGHT) / Math.max(S.end, 5)), 0);
 }
 async function live() {
   let sessions;

@@ -1,0 +1,179 @@
+"""The routes over a real socket: what they answer, to whom, and how a feed reads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+
+from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.inspector.mount import mount
+from pipecat_voicectx.inspector.service import Inspector, InspectorConfig
+from pipecat_voicectx.observers.events import EventKind, SessionEvent
+from tests.inspector.serving import ListedHub, serve
+
+TOKEN = "correct-horse-battery"
+httpx = pytest.importorskip("httpx")
+
+
+@asynccontextmanager
+async def client(token: str | None = None) -> AsyncIterator[tuple[Any, Inspector]]:
+    app = FastAPI()
+    inspector = mount(app, config=InspectorConfig(token=token))
+    async with serve(app) as base, httpx.AsyncClient(base_url=base) as http:
+        yield http, inspector
+
+
+def test_the_page_and_its_files_load_and_say_that_nothing_else_may() -> None:
+    async def main() -> None:
+        async with client() as (http, _):
+            for path, kind in (
+                ("", "text/html"),
+                ("/", "text/html"),
+                ("/page.js", "text/javascript"),
+                ("/style.css", "text/css"),
+            ):
+                answer = await http.get(f"/voicectx{path}")
+                assert answer.status_code == 200
+                assert answer.headers["content-type"].startswith(kind)
+                assert "default-src 'none'" in answer.headers["content-security-policy"]
+                assert answer.headers["x-content-type-options"] == "nosniff"
+            page = (await http.get("/voicectx")).text
+            assert 'src="/voicectx/page.js"' in page
+            assert "style=" not in page  # the policy would refuse it
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("path", ["", "/page.js", "/api/sessions", "/api/sessions/x/events", "/s/x"])
+def test_every_route_asks_who_is_there(path: str) -> None:
+    async def main() -> None:
+        async with client(TOKEN) as (http, _):
+            elsewhere = {"host": "bot.example"}
+            assert (await http.get(f"/voicectx{path}", headers=elsewhere)).status_code == 401
+            wrong = await http.get(f"/voicectx{path}?token=wrong-horse-battery", headers=elsewhere)
+            assert wrong.status_code == 403
+            origin = await http.get(f"/voicectx{path}", headers={"origin": "http://evil.example"})
+            assert origin.status_code == 403
+        async with client() as (http, _):
+            refused = await http.get(f"/voicectx{path}", headers=elsewhere)
+            assert refused.status_code == 403
+            assert "VOICECTX_INSPECTOR_TOKEN" in refused.text
+
+    asyncio.run(main())
+
+
+def test_the_token_becomes_a_cookie_and_leaves_the_address() -> None:
+    async def main() -> None:
+        async with client(TOKEN) as (http, _):
+            elsewhere = {"host": "bot.example"}
+            moved = await http.get(f"/voicectx?token={TOKEN}", headers=elsewhere)
+            assert moved.status_code == 303
+            assert moved.headers["location"] == "/voicectx"
+            cookie = moved.headers["set-cookie"]
+            assert "HttpOnly" in cookie
+            assert "samesite=strict" in cookie.lower()
+            cookies = {"cookie": cookie.split(";")[0], **elsewhere}
+            assert (await http.get("/voicectx/api/sessions", headers=cookies)).status_code == 200
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_nothing_can_be_changed(method: str) -> None:
+    async def main() -> None:
+        async with client() as (http, _):
+            for path in ("", "/api/sessions", "/api/sessions/x/events"):
+                assert (await http.request(method, f"/voicectx{path}")).status_code == 405
+
+    asyncio.run(main())
+
+
+def test_a_feed_begins_with_the_session_and_goes_on_where_the_viewer_was() -> None:
+    async def main() -> None:
+        async with client() as (http, inspector):
+            hub = ListedHub.on(inspector)
+            hub.say(3)
+            first = await lines(http, hub.session_id, count=2)
+            assert first[0][0] == "session"
+            assert [event["n"] for event in first[1][1]] == [1, 2, 3]
+            hub.say(2)
+            more = await lines(http, hub.session_id, count=1, headers={"last-event-id": first[1][2]})
+            assert [event["n"] for event in more[0][1]] == [4, 5]
+            await left(hub)
+
+    asyncio.run(main())
+
+
+def test_an_ended_session_can_still_be_read_and_says_that_it_ended() -> None:
+    async def main() -> None:
+        async with client() as (http, inspector):
+            hub = ListedHub.on(inspector)
+            hub.say(1)
+            await hub.end()
+            read = await lines(http, hub.session_id, count=3)
+            assert [name for name, _, _ in read] == ["session", "message", "ended"]
+            assert (await http.get("/voicectx/api/sessions")).json()[0]["ended"] is True
+
+    asyncio.run(main())
+
+
+def test_a_viewer_who_goes_away_has_left() -> None:
+    async def main() -> None:
+        async with client() as (http, inspector):
+            hub = ListedHub.on(inspector)
+            hub.say(1)
+            await lines(http, hub.session_id, count=1)
+            await left(hub)
+
+    asyncio.run(main())
+
+
+def test_an_unknown_session_is_not_found() -> None:
+    async def main() -> None:
+        async with client() as (http, _):
+            assert (await http.get("/voicectx/api/sessions/none/events")).status_code == 404
+
+    asyncio.run(main())
+
+
+def test_mounting_twice_is_mounting_once() -> None:
+    app = FastAPI()
+    assert mount(app) is mount(app)
+
+
+def test_a_short_token_is_refused_when_the_bot_starts() -> None:
+    with pytest.raises(UsageError, match="16 or more"):
+        InspectorConfig(token="1234")
+
+
+async def left(hub: ListedHub) -> None:
+    async with asyncio.timeout(5):
+        while hub.viewers:
+            hub._take(SessionEvent(number=hub.next(), at_secs=0.0, kind=EventKind.BOT, value={}))
+            await asyncio.sleep(0.02)
+
+
+async def lines(http: Any, session_id: str, *, count: int, headers: Any = None) -> list[tuple[str, Any, str]]:
+    """(event name, data, id) of the first messages of a feed."""
+    found: list[tuple[str, Any, str]] = []
+    name, number = "message", ""
+    url = f"/voicectx/api/sessions/{session_id}/events"
+    async with asyncio.timeout(10), http.stream("GET", url, headers=headers) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        async for line in answer.aiter_lines():
+            if line.startswith("event: "):
+                name = line[7:]
+            elif line.startswith("id: "):
+                number = line[4:]
+            elif line.startswith("data: "):
+                found.append((name, json.loads(line[6:]), number))
+                name = "message"
+                if len(found) == count:
+                    break
+    return found
