@@ -7,12 +7,11 @@ badly, so figures on these are for comparison between variants, not with recordi
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from pipecat_voicectx.bench.loss_audio import RATE_HZ, Utterance
+from pipecat_voicectx.bench.loss_audio import RATE_HZ, Pcm, Utterance
 from pipecat_voicectx.demo.espeak import synthesize
 
-__all__ = ["PAUSED", "PLAIN", "synthesized"]
+__all__ = ["PAUSED", "PLAIN", "VOICES", "spoken", "synthesized"]
 
 # Accents of eSpeak NG that differ in vowels and rhythm, with its variants that differ in pitch and timbre.
 VOICES = (
@@ -66,37 +65,38 @@ def synthesized(*, seed: int, count: int) -> list[Utterance]:
 
 
 def _plain(number: int, random: np.random.Generator) -> Utterance:
-    text = PLAIN[number % len(PLAIN)]
-    return _utterance(f"s{number}", text, _spoken(text, number, random), random)
+    text, voice = PLAIN[number % len(PLAIN)], VOICES[number % len(VOICES)]
+    sound, end = spoken(text, words_per_minute=float(random.uniform(SLOWEST_WPM, FASTEST_WPM)), voice=voice)
+    return _utterance(f"s{number}", text, sound, end, random)
 
 
 def _paused(number: int, random: np.random.Generator) -> Utterance:
-    parts = PAUSED[number % len(PAUSED)]
-    wpm, voice = float(random.uniform(SLOWEST_WPM, FASTEST_WPM)), VOICES[number % len(VOICES)]
-    pieces: list[npt.NDArray[np.int16]] = []
-    for part in parts:
-        pieces += [
-            _trimmed(synthesize(part, words_per_minute=wpm, sample_rate_hz=RATE_HZ, voice=voice).samples)
-        ]
-        pieces += [np.zeros(round(float(random.uniform(0.4, 0.9)) * RATE_HZ), np.int16)]
-    return _utterance(f"p{number}", " ".join(parts), np.concatenate(pieces[:-1]), random)
-
-
-def _spoken(text: str, number: int, random: np.random.Generator) -> npt.NDArray[np.int16]:
+    parts, voice = PAUSED[number % len(PAUSED)], VOICES[number % len(VOICES)]
     wpm = float(random.uniform(SLOWEST_WPM, FASTEST_WPM))
-    voice = VOICES[number % len(VOICES)]
-    return _trimmed(synthesize(text, words_per_minute=wpm, sample_rate_hz=RATE_HZ, voice=voice).samples)
+    pieces: list[Pcm] = []
+    end = 0
+    for part in parts:
+        sound, length = spoken(part, words_per_minute=wpm, voice=voice)
+        end = sum(map(len, pieces)) + length
+        pieces += [sound, np.zeros(round(float(random.uniform(0.4, 0.9)) * RATE_HZ), np.int16)]
+    return _utterance(f"p{number}", " ".join(parts), np.concatenate(pieces[:-1]), end, random)
 
 
-def _utterance(name: str, text: str, sound: npt.NDArray[np.int16], random: np.random.Generator) -> Utterance:
+def _utterance(name: str, text: str, sound: Pcm, end: int, random: np.random.Generator) -> Utterance:
     peak = float(random.uniform(QUIETEST_PEAK, LOUDEST_PEAK)) * 32767.0
     scaled = sound.astype(np.float64) * peak / max(1.0, float(np.abs(sound.astype(np.int32)).max()))
     return Utterance(
-        name=name, text=text, speech_secs=len(scaled) / RATE_HZ, samples=np.rint(scaled).astype(np.int16)
+        name=name, text=text, speech_secs=end / RATE_HZ, samples=np.rint(scaled).astype(np.int16)
     )
 
 
-def _trimmed(sound: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
+def spoken(text: str, *, words_per_minute: float, voice: str) -> tuple[Pcm, int]:
+    """Speech from its first audible sample on, and where it ends; behind that it still dies away.
+
+    Raises:
+        UsageError: espeakng-loader is not installed.
+    """
+    sound = synthesize(text, words_per_minute=words_per_minute, sample_rate_hz=RATE_HZ, voice=voice).samples
     levels = np.abs(sound.astype(np.int32))
     loud = np.flatnonzero(levels > AUDIBLE_SHARE * levels.max())
-    return sound[loud[0] : loud[-1] + 1]
+    return sound[loud[0] :], int(loud[-1] - loud[0]) + 1

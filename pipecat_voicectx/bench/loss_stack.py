@@ -13,21 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from pipecat.frames.frames import Frame, InputAudioRawFrame
-from pipecat.pipeline.pipeline import Pipeline
-from pipecat.pipeline.worker import PipelineParams, PipelineWorker
+from pipecat.frames.frames import Frame
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.aggregators.llm_response_universal import (
     LLMContextAggregatorPair,
     LLMUserAggregatorParams,
 )
-from pipecat.processors.frame_processor import FrameCallback, FrameDirection, FrameProcessor
+from pipecat.processors.frame_processor import FrameProcessor
 from pipecat.turns.user_stop import SpeechTimeoutUserTurnStopStrategy, TurnAnalyzerUserTurnStopStrategy
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
-from pipecat.workers.runner import WorkerRunner
 
-from pipecat_voicectx.bench.loss_audio import LEAD_SECS, RATE_HZ, Arrival, LossPath, Mask, Utterance
+from pipecat_voicectx.bench.loss_audio import LEAD_SECS, Arrival, LossPath, Mask, Utterance
 from pipecat_voicectx.bench.loss_hearing import Ear, ReceiverStats, Recogniser, SharedEar, SmartTurn
+from pipecat_voicectx.bench.loss_line import AudioEnds, CallLine
 from pipecat_voicectx.bench.loss_model import Answers, SharedClientLLM
 from pipecat_voicectx.orchestrator.modes import ControlMode
 from pipecat_voicectx.orchestrator.turn_hold import TurnHoldConfig
@@ -77,23 +75,6 @@ class PairOutcome:
     held: int = 0
 
 
-class _AudioEnds(FrameProcessor):
-    """Nothing behind the aggregator listens to the caller's audio; passing it on is a third of the bench's work."""
-
-    async def queue_frame(
-        self,
-        frame: Frame,
-        direction: FrameDirection = FrameDirection.DOWNSTREAM,
-        callback: FrameCallback | None = None,
-    ) -> None:
-        if not isinstance(frame, InputAudioRawFrame):
-            await super().queue_frame(frame, direction, callback)
-
-    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
-        await super().process_frame(frame, direction)
-        await self.push_frame(frame, direction)
-
-
 class _Stack:
     """One variant's pipeline."""
 
@@ -123,7 +104,6 @@ class _Stack:
             ),
         )
         pair.user().add_event_handler("on_user_turn_stopped", self._stopped)
-        self._line = recogniser
         front: list[FrameProcessor] = [recogniser]
         back: list[FrameProcessor] = []
         if variant.ours:
@@ -138,35 +118,9 @@ class _Stack:
                 llm = SharedClientLLM(api_key="scripted", base_url=server.base_url)
                 llm.add_event_handler("on_before_process_frame", self._asked)
                 back = [Orchestrator(llm=llm, config=OrchestratorConfig(mode=mode)), llm]
-        self.worker = PipelineWorker(
-            Pipeline([*front, pair.user(), _AudioEnds(), *back, self.answers, pair.assistant()]),
-            params=PipelineParams(audio_in_sample_rate=RATE_HZ),
-            enable_rtvi=False,
-            idle_timeout_secs=None,
-            cancel_on_idle_timeout=False,
-            check_dangling_tasks=False,
-            enable_turn_tracking=False,
+        self.line = CallLine(
+            [*front, pair.user(), AudioEnds(), *back, self.answers, pair.assistant()],
         )
-        self._runner = WorkerRunner(handle_sigint=False)
-        self._running: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        await self._runner.add_workers(self.worker)
-        started = asyncio.Event()
-        self.worker.add_event_handler("on_pipeline_started", lambda *_: started.set())
-        self._running = asyncio.create_task(self._runner.run())
-        await started.wait()
-
-    async def stop(self) -> None:
-        await self._runner.cancel()
-        if self._running is not None:
-            await self._running
-
-    async def hear(self, arrival: Arrival) -> None:
-        frame = InputAudioRawFrame(audio=arrival.audio, sample_rate=RATE_HZ, num_channels=1)
-        frame.pts = arrival.pts
-        # As a transport does it, whose place the recogniser has here: straight into the pipeline.
-        await self._line.push_frame(frame)
 
     def decided(self, since_secs: float) -> bool:
         """Whether the turn has ended at or after this time."""
@@ -226,23 +180,23 @@ async def run_pair(
     origin_secs = start_secs + LEAD_SECS
     stacks = [_Stack(variant, ear, stats, Recogniser(utterance, origin_secs), server) for variant in variants]
     for stack in stacks:
-        await stack.start()
+        await stack.line.start()
     end_secs = origin_secs + utterance.speech_secs
     live, stopping = list(stacks), []
     for arrival in arrivals:
         await asyncio.sleep(max(0.0, start_secs + arrival.at_secs - time.monotonic()))
         for stack in live:
-            await stack.hear(arrival)
+            await stack.line.hear(arrival)
         if time.monotonic() >= end_secs:
             decided = [stack for stack in live if stack.decided(end_secs)]
             live = [stack for stack in live if stack not in decided]
             # Beside the line: tearing a pipeline down takes some of its time.
-            stopping += [asyncio.create_task(stack.stop()) for stack in decided]
+            stopping += [asyncio.create_task(stack.line.stop()) for stack in decided]
         if not live:
             break
     else:
         await asyncio.sleep(1.0)
-    stopping += [asyncio.create_task(stack.stop()) for stack in live]
+    stopping += [asyncio.create_task(stack.line.stop()) for stack in live]
     outcomes = [stack.outcome(origin_secs) for stack in stacks]
     await asyncio.gather(*stopping)
     return outcomes

@@ -18,6 +18,7 @@ from typing import Any
 
 from loguru import logger
 from pipecat.frames.frames import (
+    BotStartedSpeakingFrame,
     Frame,
     InputAudioRawFrame,
     ProposedUserStartedSpeakingFrame,
@@ -30,19 +31,22 @@ from pipecat.turns.types import ProcessFrameResult, UserTurnSpeculation
 from pipecat.turns.user_stop import (
     BaseUserTurnStopStrategy,
     ExternalUserTurnCompletionStopStrategy,
+    SpeechTimeoutUserTurnStopStrategy,
+    TurnAnalyzerUserTurnStopStrategy,
     UserTurnStoppedParams,
 )
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
 
 from pipecat_voicectx.orchestrator.directives import SetVadSilenceDuration
+from pipecat_voicectx.orchestrator.learned_pauses import LearnedPauses
 from pipecat_voicectx.orchestrator.turn_hold import TurnHeld, TurnHold, TurnHoldConfig, TurnReleased
 from pipecat_voicectx.processors.frames import DirectiveFrame, NetworkStateFrame
-from pipecat_voicectx.states.pause_profile import PauseProfile
 
 __all__ = ["TurnHoldStopStrategy", "wrap_stop_strategies"]
 
 _OWN_EVENTS = frozenset({"on_user_turn_inference_triggered", "on_user_turn_stopped"})
 _OUR_EVENTS = frozenset({"on_turn_held", "on_turn_released"})
+_MEASURING = (SpeechTimeoutUserTurnStopStrategy, TurnAnalyzerUserTurnStopStrategy)
 
 
 class TurnHoldStopStrategy(BaseUserTurnStopStrategy):  # type: ignore[no-untyped-call]
@@ -68,8 +72,8 @@ class TurnHoldStopStrategy(BaseUserTurnStopStrategy):  # type: ignore[no-untyped
         self._inner = inner
         self._config = config or TurnHoldConfig()
         self._hold = TurnHold(self._config)
-        self._pauses = None if self._config.pauses is None else PauseProfile(self._config.pauses)
-        self._speech_ended_secs: float | None = None
+        self._pauses = None if self._config.pauses is None else LearnedPauses(self._config.pauses)
+        self._early: asyncio.Task[None] | None = None
         self._inference_withheld = False
         self._stop_withheld: UserTurnStoppedParams | None = None
         self._timer: asyncio.Task[None] | None = None
@@ -124,6 +128,7 @@ class TurnHoldStopStrategy(BaseUserTurnStopStrategy):  # type: ignore[no-untyped
     async def cleanup(self) -> None:
         await super().cleanup()  # type: ignore[no-untyped-call]
         await self._cancel_timer()
+        await self._cancel_early()
         await self._inner.cleanup()  # type: ignore[no-untyped-call]
 
     async def handle_user_turn_started(self) -> None:
@@ -132,11 +137,9 @@ class TurnHoldStopStrategy(BaseUserTurnStopStrategy):  # type: ignore[no-untyped
 
     async def handle_user_turn_stopped(self) -> None:
         await self._void()
-        # A pause that ends a turn is no pause inside one.
-        self._speech_ended_secs = None
         if self._pauses is not None:
-            self._pauses.turn_over()
-            self._hold.set_learned_silence(self._pauses.silence_secs(now_secs=time.monotonic()))
+            self._pauses.turn_over(now_secs=time.monotonic())
+            await self._pauses_changed()
         await self._inner.handle_user_turn_stopped()  # type: ignore[no-untyped-call]
 
     async def process_frame(self, frame: Frame) -> ProcessFrameResult | None:
@@ -162,7 +165,9 @@ class TurnHoldStopStrategy(BaseUserTurnStopStrategy):  # type: ignore[no-untyped
             case NetworkStateFrame():
                 self._hold.add_network(frame.state, now_secs=now_secs)
             case VADUserStartedSpeakingFrame():
-                self._learn_pause(now_secs)
+                if self._pauses is not None:
+                    self._pauses.speech_started(now_secs=now_secs, doubtful=self._hold.doubtful)
+                    await self._pauses_changed()
                 released = self._hold.speech_started(now_secs=now_secs)
                 if released is not None:
                     await self._drop(released)
@@ -172,24 +177,45 @@ class TurnHoldStopStrategy(BaseUserTurnStopStrategy):  # type: ignore[no-untyped
                     await self._drop(released)
             case VADUserStoppedSpeakingFrame():
                 self._hold.speech_stopped(now_secs=now_secs, stop_secs=frame.stop_secs)
-                self._speech_ended_secs = now_secs - frame.stop_secs
+                if self._pauses is not None:
+                    self._pauses.speech_stopped(now_secs=now_secs, stop_secs=frame.stop_secs)
+                    await self._pauses_changed()
             case TranscriptionFrame() if self._pauses is not None:
-                self._pauses.add_text(frame.text)
-                self._hold.set_learned_silence(self._pauses.silence_secs(now_secs=now_secs))
+                self._pauses.add_text(frame.text, final=frame.finalized)
+                await self._pauses_changed()
+            case BotStartedSpeakingFrame() if self._pauses is not None:
+                self._pauses.bot_heard()
             case DirectiveFrame(directive=SetVadSilenceDuration() as directive):
                 self._hold.set_silence(directive.duration_ms, origin=directive.origin, now_secs=now_secs)
             case _:
                 pass
 
-    def _learn_pause(self, now_secs: float) -> None:
-        """Speech resumed inside a turn: how long the silence was belongs to this speaker, if it was all received."""
-        if self._pauses is None or self._speech_ended_secs is None:
+    async def _pauses_changed(self) -> None:
+        """What was learned, or what of the turn is there, may call for another silence now."""
+        if self._pauses is None:
             return
-        # Up to when the detector said so: a turn must be waited with for that long.
-        if not self._hold.doubtful:
-            self._pauses.add_pause(now_secs - self._speech_ended_secs, now_secs=now_secs)
-        self._speech_ended_secs = None
-        self._hold.set_learned_silence(self._pauses.silence_secs(now_secs=now_secs))
+        now_secs = time.monotonic()
+        self._hold.set_learned_silence(self._pauses.longer_secs(now_secs=now_secs))
+        await self._cancel_early()
+        due_secs = self._pauses.due_secs(now_secs=now_secs)
+        # Strategies that measure silence can be too slow for a speaker; a service that ends turns knows better.
+        if due_secs is not None and isinstance(self._inner, _MEASURING):
+            self._early = self.create_task(self._end_early(due_secs - now_secs), "learned_silence")
+
+    async def _end_early(self, wait_secs: float) -> None:
+        await asyncio.sleep(max(0.0, wait_secs))
+        self._early = None
+        if not self._hold.held:
+            await self._on_inner_inference(self._inner)
+            await self._on_inner_stop(
+                self._inner,
+                UserTurnStoppedParams(enable_user_speaking_frames=self._enable_user_speaking_frames),
+            )
+
+    async def _cancel_early(self) -> None:
+        early, self._early = self._early, None
+        if early is not None and early is not asyncio.current_task():
+            await self.cancel_task(early)
 
     async def _on_inner_inference(
         self, _inner: BaseUserTurnStopStrategy, speculation: UserTurnSpeculation | None = None

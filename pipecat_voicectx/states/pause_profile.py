@@ -6,6 +6,9 @@ memory in time; its statistic is a high quantile, since the silence must outlast
 
     silence = clip(q90 of the pauses + margin, 0.2 s, 1.5 s)
 
+To wait less than a strategy does takes more: several turns spoken without any pause count as evidence of short ones,
+and the longest pause of late must fit, since a turn that is cut costs more than one that is answered late.
+
 Until there is enough evidence nothing is lengthened or shortened. While something is being dictated (digits, spelled
 letters, an e-mail address), the longest silence applies: people group such things and breathe between the groups.
 """
@@ -34,6 +37,10 @@ class PauseProfileConfig:
     quantile: float = 0.9
     fewest_pauses: int = 5
     """Evidence needed before anything changes. Chosen: below that, a q90 is the maximum."""
+    fewest_to_shorten: int = 6
+    """Pauses and fluent turns needed before a silence is shortened. Chosen; one more than for lengthening."""
+    fluent_secs: float = 1.2
+    """Speech without a pause for this long says that the speaker can do without. Chosen: about four words."""
     half_life_secs: float = 120.0
     """A pause this old counts half. Chosen: a topic's length."""
     most_pauses: int = 40
@@ -46,8 +53,16 @@ class PauseProfileConfig:
     def __post_init__(self) -> None:
         if not 0.0 < self.shortest_secs < self.longest_secs or not 0.5 <= self.quantile < 1.0:
             raise UsageError("PauseProfileConfig: 0 < shortest_secs < longest_secs and quantile in [0.5, 1)")
-        if self.fewest_pauses < 1 or self.most_pauses < self.fewest_pauses or self.half_life_secs <= 0.0:
+        if (
+            min(self.fewest_to_shorten, self.fewest_pauses) < 1
+            or self.most_pauses < self.fewest_pauses
+            or self.half_life_secs <= 0.0
+        ):
             raise UsageError("PauseProfileConfig: 1 <= fewest_pauses <= most_pauses and half_life_secs > 0")
+
+
+# Beyond three half-lives a pause weighs an eighth. Chosen.
+_MEMORY_HALF_LIVES = 3.0
 
 
 class PauseProfile:
@@ -56,6 +71,7 @@ class PauseProfile:
     def __init__(self, config: PauseProfileConfig | None = None) -> None:
         self._config = config or PauseProfileConfig()
         self._pauses: deque[tuple[float, float]] = deque(maxlen=self._config.most_pauses)
+        self._fluent: deque[float] = deque(maxlen=self._config.most_pauses)
         self._dictating = False
 
     @property
@@ -63,10 +79,17 @@ class PauseProfile:
         """Whether what was said last is being dictated."""
         return self._dictating
 
-    def add_pause(self, pause_secs: float, *, now_secs: float) -> None:
-        """Speech resumed after this silence, inside one turn."""
-        if self._config.shortest_pause_secs <= pause_secs <= self._config.longest_pause_secs:
-            self._pauses.append((now_secs, pause_secs))
+    def add_pause(self, pause_secs: float, *, now_secs: float) -> bool:
+        """Speech resumed after this silence, inside one turn. Returns whether it is evidence."""
+        if not self._config.shortest_pause_secs <= pause_secs <= self._config.longest_pause_secs:
+            return False
+        self._pauses.append((now_secs, pause_secs))
+        return True
+
+    def add_fluent(self, speech_secs: float, *, now_secs: float) -> None:
+        """A turn was spoken without a pause."""
+        if speech_secs >= self._config.fluent_secs:
+            self._fluent.append(now_secs)
 
     def add_text(self, text: str) -> None:
         """A final transcript of the present turn."""
@@ -84,6 +107,18 @@ class PauseProfile:
             return None
         wanted_secs = self._quantile(now_secs) + self._config.margin_secs
         return min(self._config.longest_secs, max(self._config.shortest_secs, wanted_secs))
+
+    def enough_secs(self, *, now_secs: float) -> float | None:
+        """Silence after which this speaker has always been done; None without enough evidence."""
+        since_secs = now_secs - _MEMORY_HALF_LIVES * self._config.half_life_secs
+        pauses = [secs for at_secs, secs in self._pauses if at_secs >= since_secs]
+        fluent = sum(at_secs >= since_secs for at_secs in self._fluent)
+        if self._dictating or len(pauses) + fluent < self._config.fewest_to_shorten:
+            return None
+        wanted_secs = max(pauses, default=0.0) + self._config.margin_secs
+        if wanted_secs > self._config.longest_secs:
+            return None
+        return max(self._config.shortest_secs, wanted_secs)
 
     def _quantile(self, now_secs: float) -> float:
         decay = math.log(2.0) / self._config.half_life_secs
