@@ -34,6 +34,7 @@ from pipecat.frames.frames import (
     TTSStoppedFrame,
     TTSTextFrame,
 )
+from pipecat.pipeline.service_switcher import ServiceSwitcher
 from pipecat.processors.frame_processor import FrameProcessor
 
 from pipecat_voicectx.playback.action_gate import Proposal, find_proposal
@@ -73,6 +74,7 @@ class CascadedTaps:
     """Turns that an interruption stopped at the TTS and nobody settled yet. None: no interruption passed there."""
     calls: dict[str, tuple[int, list[tuple[int, int]]]] = field(default_factory=dict)
     """Tool calls that passed the TTS: (turn, [(turn, sentences before the call)])."""
+    _voices: tuple[FrameProcessor, ...] = ()
     _turn: LedgerEntry | None = None
     _contexts: dict[str | None, int] = field(default_factory=dict)
     _bases: dict[int, _WordBase] = field(default_factory=dict)
@@ -86,6 +88,11 @@ class CascadedTaps:
 
     def attach(self, tts: FrameProcessor, output: FrameProcessor) -> None:
         """Registers the listeners."""
+        if isinstance(tts, ServiceSwitcher):
+            self._voices = (tts, *tts.services)
+            tts.strategy.add_event_handler("on_service_switched", self._on_voice_switched)
+        else:
+            self._voices = (tts,)
         tts.add_event_handler("on_before_push_frame", self._on_tts_frame)
         output.add_event_handler("on_before_push_frame", self._on_output_frame)
 
@@ -99,7 +106,10 @@ class CascadedTaps:
 
     # At the TTS
 
-    async def _on_tts_frame(self, tts: FrameProcessor, frame: Frame) -> None:
+    async def _on_voice_switched(self, _strategy: object, _service: FrameProcessor) -> None:
+        self.ledger.pace.forget()
+
+    async def _on_tts_frame(self, _tts: FrameProcessor, frame: Frame) -> None:
         match frame:
             case TTSTextFrame():
                 self._on_spoken_text(frame)
@@ -127,7 +137,7 @@ class CascadedTaps:
                 self._mark_call(frame.tool_call_id)
             case InterruptionFrame():
                 self._on_interruption()
-            case ErrorFrame() if frame.processor is tts:
+            case ErrorFrame() if frame.processor in self._voices:
                 self._on_failure()
             case _:
                 pass

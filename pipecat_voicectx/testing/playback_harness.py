@@ -192,6 +192,7 @@ async def run_scene(
     after_ledger: Callable[[PlaybackLedger, LLMContext], Sequence[FrameProcessor]] | None = None,
     before_tts: Sequence[FrameProcessor] = (),
     before_aggregator: Sequence[FrameProcessor] = (),
+    around_tts: Callable[[FrameProcessor], FrameProcessor] = lambda tts: tts,
 ) -> Any:
     """Builds the pipeline, runs the coroutine function `play` on it, tears it down, returns what `play` returned."""
     script, client = script or Script(), client or Client()
@@ -203,9 +204,12 @@ async def run_scene(
         token_secs = 0.025 if shape in STREAMING_SHAPES else 0.004
     llm = llm or ScriptedLLM(script, shape, token_secs=token_secs)
     tts, output, top = ScriptedTTS(script, shape), TrackOutput(), Top()
+    placed_tts = around_tts(tts)
     ledger = None
     if not stock:
-        ledger = PlaybackLedger(context=context, tts=tts, output=output, config=config, position=output)
+        ledger = PlaybackLedger(
+            context=context, tts=placed_tts, output=output, config=config, position=output
+        )
     middle: list[FrameProcessor] = [ledger] if ledger is not None else []
     if ledger is not None and after_ledger is not None:
         middle = [ledger, *after_ledger(ledger, context)]
@@ -218,7 +222,7 @@ async def run_scene(
                 *ahead,
                 llm,
                 *before_tts,
-                tts,
+                placed_tts,
                 output,
                 *middle,
                 *before_aggregator,

@@ -12,9 +12,11 @@ from pipecat.frames.frames import (
     LLMFullResponseEndFrame,
     LLMFullResponseStartFrame,
     LLMTextFrame,
+    ManuallySwitchServiceFrame,
     OutputAudioRawFrame,
     TextFrame,
 )
+from pipecat.pipeline.service_switcher import ServiceSwitcher, ServiceSwitcherStrategyManual
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 
 from pipecat_voicectx.orchestrator.directives import SetResponseSpeed
@@ -27,6 +29,7 @@ from pipecat_voicectx.testing.playback_harness import (
     Outcome,
     Scene,
     Script,
+    ScriptedTTS,
     Shape,
     run_barge_in,
     run_scene,
@@ -286,3 +289,60 @@ def test_a_client_that_is_slow_to_connect_costs_only_its_estimate() -> None:
     outcome = barge_in(Shape.WORD, 4.0, client=Client(delay_secs=0.2, ack_delay_secs=None))
     assert outcome.turns[-1].estimated
     assert abs(outcome.error) <= 1
+
+
+def switchable(tts: FrameProcessor) -> ServiceSwitcher[ServiceSwitcherStrategyManual]:
+    spare = ScriptedTTS(Script(), Shape.WORD)
+    return ServiceSwitcher([tts, spare], ServiceSwitcherStrategyManual)
+
+
+@pytest.mark.parametrize("shape", [Shape.WORD, Shape.SENTENCE, Shape.TOKEN])
+def test_a_voice_behind_a_service_switcher_is_followed_like_any_other(shape: Shape) -> None:
+    async def play(scene: Scene) -> Outcome:
+        await scene.answer()
+        await asyncio.sleep(4.0)
+        onset = await scene.interrupt()
+        await asyncio.sleep(1.0)
+        return scene.outcome(onset)
+
+    outcome = virtual_time.run(run_scene(shape, play, config=CONFIG, around_tts=switchable))
+    assert outcome.heard > 5
+    assert not outcome.dirty
+    assert abs(outcome.error) <= 1
+
+
+def test_a_voice_behind_a_service_switcher_that_dies_was_heard_up_to_there() -> None:
+    async def play(scene: Scene) -> Outcome:
+        scene.tts.fail_at_word = 10
+        await scene.answer()
+        await asyncio.sleep(6.0)
+        onset = await scene.interrupt()
+        await asyncio.sleep(1.0)
+        return scene.outcome(onset)
+
+    outcome = virtual_time.run(run_scene(Shape.SENTENCE, play, config=CONFIG, around_tts=switchable))
+    assert not outcome.dirty
+    assert abs(outcome.error) <= 1
+
+
+def test_another_voice_has_another_pace() -> None:
+    async def play(scene: Scene) -> tuple[float | None, float | None]:
+        assert scene.ledger is not None
+        await scene.answer()
+        await asyncio.sleep(5.0)
+        pace = scene.ledger._ledger.pace
+        before = pace.secs_per_weight
+        (switcher,) = switchers
+        await scene.worker.queue_frame(ManuallySwitchServiceFrame(service=switcher.services[1]))
+        await asyncio.sleep(0.5)
+        return before, pace.secs_per_weight
+
+    switchers: list[ServiceSwitcher[ServiceSwitcherStrategyManual]] = []
+
+    def around(tts: FrameProcessor) -> FrameProcessor:
+        switchers.append(switchable(tts))
+        return switchers[0]
+
+    before, after = virtual_time.run(run_scene(Shape.SENTENCE, play, config=CONFIG, around_tts=around))
+    assert before is not None
+    assert after is None
