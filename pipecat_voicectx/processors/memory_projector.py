@@ -198,7 +198,7 @@ class MemoryProjector(FrameProcessor):
 
     def add_tool(self, schema: FunctionSchema) -> None:
         """Offers the model a function that looks into memory, from when there is more in it than the window shows."""
-        self._planner.tools.append(schema)
+        self._planner.add_tool(schema)
 
     def status(self) -> MemoryStatus:
         """What of the memory works."""

@@ -1,8 +1,8 @@
 """The `recall` function for the serving LLM: more of a page than the window shows, or a search of its own.
 
-Add it to the context's tools:
+`VoiceContext` offers it by itself, from when there is more in memory than the window shows. Alone:
 
-    context = LLMContext(tools=[recall_function(projector)])
+    projector.add_tool(recall_function(projector))
 
 The handler waits for the query's embedding for a moment, since the model waits anyway; then words decide.
 """

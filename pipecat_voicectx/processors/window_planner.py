@@ -6,7 +6,7 @@ Synchronous and on the response path: reads what is in memory, edits the context
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
 from pipecat.processors.aggregators.llm_context import LLMContext
@@ -77,8 +77,8 @@ class WindowPlanner:
         self._session_id = session_id
         self._facts = facts
         self._audio = audio
-        self.tools: list[FunctionSchema] = []
-        """Functions that are offered from when there is more in memory than the window shows."""
+        self._recall = config.recall
+        self._tools: list[FunctionSchema] = []
         self._offers_tools = False
         self._block: dict[str, object] | None = None
         self._block_for: tuple[str | None, str] | None = None
@@ -86,6 +86,14 @@ class WindowPlanner:
         self._user_turns: set[str] = set()
         # This call's bot turns that answer nobody: their text stands at the top of the context anyway.
         self._greetings: set[str] = set()
+
+    def add_tool(self, schema: FunctionSchema) -> None:
+        """A function that is offered from when there is more in memory than the window shows.
+
+        Summaries then begin with the handle by which it can be asked for them.
+        """
+        self._tools.append(schema)
+        self._recall = replace(self._recall, show_handles=True)
 
     def note_page(self, page: VoicePage) -> None:
         """A page of this session was written."""
@@ -146,7 +154,7 @@ class WindowPlanner:
         return plan_recall(
             ranked,
             self._memory.pages,
-            config=self._config.recall,
+            config=self._recall,
             note=note,
             audio_secs=self._audio.ready_secs(self._memory.pages) if self._audio is not None else {},
             sounding={
@@ -189,13 +197,13 @@ class WindowPlanner:
         return pages
 
     def _offer_tools(self, context: LLMContext, kept: tuple[Exchange, ...]) -> None:
-        if not self.tools:
+        if not self._tools:
             return
         if not self._offers_tools:
             shown = self._pages_in(kept) | self._greetings
             self._offers_tools = any(page_id not in shown for page_id in self._memory.pages)
         if self._offers_tools:
-            advertise_schemas(context, self.tools)
+            advertise_schemas(context, self._tools)
 
 
 def _unsaid(last: LastSession, wall_secs: float) -> tuple[RecalledLine, ...]:
