@@ -397,6 +397,35 @@ def test_pauses_are_learned_and_then_waited_for() -> None:
     assert heard.messages == ["one part and the other"]
 
 
+def fluent_speaker() -> Call:
+    call = Call().receive(1.0)
+    for n in range(8):
+        call.starts().receive(1.6).stops().receive(0.1).text(f"turn {n} is spoken fluently").receive(2.0)
+    return call
+
+
+@pytest.mark.parametrize("wait", [0.6, 1.2])
+def test_a_fluent_speaker_is_answered_sooner_once_it_is_known(wait: float) -> None:
+    def patient() -> UserTurnStrategies:
+        return UserTurnStrategies(stop=[SpeechTimeoutUserTurnStopStrategy(user_speech_timeout=wait)])
+
+    bare = play(fluent_speaker(), patient, wrap=False)
+    wrapped = play(fluent_speaker(), patient, config=TurnHoldConfig(pauses=PauseProfileConfig()))
+    assert wrapped.messages == bare.messages
+    before, after = bare.times("on_user_turn_stopped"), wrapped.times("on_user_turn_stopped")
+    assert after[:6] == before[:6]
+    # The detector's 0.2 s are the shortest silence there is: over with the words.
+    assert [late - soon for late, soon in zip(before, after, strict=True)][6:] == [
+        pytest.approx(wait - 0.1, abs=0.03)
+    ] * 2
+
+
+def test_a_service_that_ends_turns_is_not_hurried() -> None:
+    bare = play(by_service(), external, wrap=False)
+    config = TurnHoldConfig(pauses=PauseProfileConfig(fewest_to_shorten=1, fluent_secs=0.1))
+    assert play(by_service(), external, config=config).events == bare.events
+
+
 def test_strategies_that_a_service_installs_are_wrapped_too() -> None:
     installed: list[BaseUserTurnStopStrategy] = []
 
