@@ -92,6 +92,8 @@ async def run_bot(transport: BaseTransport, runner_args: RunnerArguments) -> Non
         observers=instruments.observers,
         idle_timeout_secs=runner_args.pipeline_idle_timeout_secs,
     )
+    if settings.plugin:
+        show(worker)
 
     @transport.event_handler("on_client_disconnected")
     async def on_client_disconnected(_transport: BaseTransport, _client: object) -> None:
@@ -134,6 +136,15 @@ def with_plugin(transport, parts: Parts, context, user_params, settings: BotSett
     )
 
 
+def show(worker: PipelineWorker) -> None:
+    """Lists the session at /voicectx of the runner, where there is one; it costs nothing until somebody looks."""
+    from pipecat_voicectx.inspector.mount import mount_on_runner
+
+    inspector = mount_on_runner()
+    if inspector is not None:
+        inspector.add(worker, title="Ada, the travel assistant")
+
+
 async def bot(runner_args: RunnerArguments) -> None:
     """Pipecat's runner calls this for each session."""
     transport = await create_transport(runner_args, transport_params)
@@ -143,5 +154,8 @@ async def bot(runner_args: RunnerArguments) -> None:
 if __name__ == "__main__":
     from pipecat.runner.run import main
 
+    from pipecat_voicectx.inspector.mount import mount_on_runner
+
     preload()
+    mount_on_runner()  # what the plugin does, at http://localhost:7860/voicectx
     main()

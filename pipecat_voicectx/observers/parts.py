@@ -19,6 +19,8 @@ from pipecat_voicectx.processors.turn_hold import TurnHoldStopStrategy
 
 __all__ = ["SessionParts"]
 
+_OUR_PROCESSORS = "pipecat_voicectx.processors."
+
 
 @dataclass(slots=True, kw_only=True)
 class SessionParts:
@@ -31,12 +33,16 @@ class SessionParts:
     playback: PlaybackLedger | None = None
     llms: list[FrameProcessor] = field(default_factory=list)
     user_aggregators: list[LLMUserAggregator] = field(default_factory=list)
+    ours: list[FrameProcessor] = field(default_factory=list)
+    """The processors of this package, in pipeline order."""
 
     @classmethod
     def of(cls, worker: PipelineWorker) -> SessionParts:
         """Looks through the worker's pipeline, branches included."""
         parts = cls()
         for processor in _walk(worker.pipeline):
+            if type(processor).__module__.startswith(_OUR_PROCESSORS):
+                parts.ours.append(processor)
             match processor:
                 case SpeakingRateTracker():
                     parts.speaking_rate = processor
@@ -55,12 +61,6 @@ class SessionParts:
                 case _:
                     pass
         return parts
-
-    @property
-    def ours(self) -> list[FrameProcessor]:
-        """The processors of this package, in pipeline order."""
-        found = (self.speaking_rate, self.network, self.memory, self.orchestrator, self.playback)
-        return [processor for processor in found if processor is not None]
 
     def turn_holds(self) -> list[TurnHoldStopStrategy]:
         """The wrapped stop strategies as they are now; a service may install others later."""

@@ -63,6 +63,7 @@ _KINDS: dict[str, EventKind] = {
     "on_heard": EventKind.HEARD,
 }
 """Events by name; what `VoiceContext.EVENTS` has beyond them is passed on as `EventKind.OTHER`."""
+_TOLD_BY_FRAMES = frozenset({"on_acoustics", "on_affect"})
 _OWN_STATE_FRAMES = ("NetworkStateFrame", "SpeakingRateFrame", "DirectiveFrame", "HeardTurnFrame")
 # Threads and facts are read this long after a page was kept: vectors, joins and extraction follow it. Chosen.
 _MEMORY_SETTLES_SECS = 1.0
@@ -277,7 +278,7 @@ class SessionWatch(BaseObserver):
 def _events_of(processor: FrameProcessor) -> list[str]:
     """The events of ours that a processor raises; several raise none of some."""
     registered = getattr(processor, "_event_handlers", {})
-    return [name for name in VoiceContext.EVENTS if name in registered]
+    return [name for name in VoiceContext.EVENTS if name in registered and name not in _TOLD_BY_FRAMES]
 
 
 def _system_instruction(llm: FrameProcessor) -> str:

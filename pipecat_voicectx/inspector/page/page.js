@@ -163,7 +163,8 @@ function lanes() {
   for (const [name] of S.states) used.push({ key: `state:${name}`, name: spaced(name), height: 36, list: () => S.states.get(name) || [], draw: drawOther, say: sayOther });
   return used;
 }
-const spaced = (name) => name.replace(/([a-z])([A-Z])/g, "$1 $2").replace(/^./, (c) => c.toUpperCase());
+const STATE_NAMES = { Acoustics: "How it sounds", Affect: "How the caller feels", Other: "Other events" };
+const spaced = (name) => STATE_NAMES[name] || name.replace(/([a-z])([A-Z])/g, "$1 $2").replace(/^./, (c) => c.toUpperCase());
 const cache = new Map();
 function merged(key, a, b) { // by time; both are sorted
   const known = cache.get(key);
@@ -372,11 +373,18 @@ function drawOther(svg, y, items, lane) {
     hit(svg, lane, index, o.at, o.at, y + 16, 20);
   }
 }
+function acoustics(v) {
+  const told = [v.noisy ? "noisy" : "", v.clipped ? "clipped" : "", v.echo ? "echo" : ""].filter(Boolean);
+  return told.join(", ") || (typeof v.snr_db === "number" ? `${Math.round(v.snr_db)} dB above the noise` : "nothing to say");
+}
+function affect(v) { return v.reading ? `${v.reading.label}, ${Math.round(100 * v.reading.confidence)}% sure` : v.arousal === null ? "not claimed" : `arousal ${v.arousal.toFixed(2)}`; }
+const TOLD = { Acoustics: acoustics, Affect: affect };
 function brief(o) {
   const v = o.v;
+  if (v && TOLD[o.name]) return TOLD[o.name](v);
   if (v === null || typeof v !== "object") return String(v);
   const told = Object.entries(v).find(([key, value]) => key !== "type" && typeof value === "string");
-  return o.name && lanes.length && v.event ? o.name : told ? words(told[1]) : Object.entries(v).filter(([key, value]) => key !== "type" && typeof value === "number").slice(0, 2).map(([key, value]) => `${words(key)} ${+value.toFixed(2)}`).join(", ");
+  return v.event ? o.name : told ? words(told[1]) : Object.entries(v).filter(([key, value]) => key !== "type" && typeof value === "number").slice(0, 2).map(([key, value]) => `${words(key)} ${+value.toFixed(2)}`).join(", ");
 }
 
 /* ---- what the panel says: [title, ...nodes] */
