@@ -258,12 +258,14 @@ async def play_in_loop(
     functions: Mapping[str, Any] | None = None,
     memory: Mapping[str, Any] | None = None,
     frame_secs: float = _FRAME_SECS,
+    enable_tracing: bool = False,
 ) -> Outcome:
     """The same in a running loop, beside other sessions.
 
     Args:
         memory: Arguments of `VoiceContext` about owner and store.
         frame_secs: Length of one caller audio frame; 0.02 as WebRTC sends them, longer for quick tests.
+        enable_tracing: The worker's own option.
     """
     log = Log()
     transport = Transport()
@@ -304,6 +306,7 @@ async def play_in_loop(
             params=PipelineParams(audio_in_sample_rate=16_000, audio_out_sample_rate=24_000),
             observers=[_Observer(log)],
             idle_timeout_secs=None,
+            enable_tracing=enable_tracing,
         )
         session = Session(
             worker,
