@@ -28,6 +28,7 @@ from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.orchestrator.turn_hold import TurnHoldConfig
 from pipecat_voicectx.playback.speech_candidate import SpeechCandidateConfig
+from pipecat_voicectx.processors.acoustics_tracker import AcousticsTracker
 from pipecat_voicectx.processors.action_gate import ActionGate
 from pipecat_voicectx.processors.false_interruption import FalseInterruptionConfig, FalseInterruptionRecovery
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
@@ -39,6 +40,8 @@ from pipecat_voicectx.processors.speaking_rate_tracker import SpeakingRateTracke
 from pipecat_voicectx.processors.speech_start import install_candidate_start
 from pipecat_voicectx.processors.turn_hold_install import install_turn_hold
 from pipecat_voicectx.runtimes.playout_position import PlayoutPositionSource
+from pipecat_voicectx.states.acoustics import AcousticConfig
+from pipecat_voicectx.states.affect import AffectConfig, AffectEstimator
 from pipecat_voicectx.states.network import NetworkConfig
 from pipecat_voicectx.stores.embedders import Embedder, FastEmbedder
 from pipecat_voicectx.stores.fact_session import FactsConfig
@@ -57,6 +60,10 @@ class Part(Enum):
 
     SPEAKING_RATE = "speaking_rate"
     NETWORK = "network"
+    ACOUSTICS = "acoustics"
+    """Noise, distortion and echo around the caller's words."""
+    AFFECT = "affect"
+    """An estimate of how the caller feels; see `AcousticsTracker` on where it may not be made."""
     TURN_HOLD = "turn_hold"
     """The reflex in front of the LLM; needs NETWORK to know when to act."""
     MEMORY = "memory"
@@ -75,6 +82,12 @@ class VoiceContextConfig:
     """The parts that are built. Left out: not in the pipeline at all."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """Thresholds of `NetworkTracker`."""
+    acoustics: AcousticConfig = field(default_factory=AcousticConfig)
+    """When noise and distortion are worth acting on."""
+    affect: AffectConfig = field(default_factory=AffectConfig)
+    """When an estimate of the caller's affect is claimed."""
+    affect_estimator: AffectEstimator | None = None
+    """An affect estimator of your own. None: the voice against its own baseline, and the words."""
     turn_hold: TurnHoldConfig = field(default_factory=TurnHoldConfig)
     """Deadlines of the turn hold."""
     memory: MemoryProjectorConfig = field(default_factory=MemoryProjectorConfig)
@@ -111,6 +124,8 @@ class VoiceContext:
         "on_speaking_rate": Part.SPEAKING_RATE,
         "on_network_state": Part.NETWORK,
         "on_audio_gap": Part.NETWORK,
+        "on_acoustics": Part.ACOUSTICS,
+        "on_affect": Part.AFFECT,
         "on_turn_held": Part.TURN_HOLD,
         "on_turn_released": Part.TURN_HOLD,
         "on_recall": Part.MEMORY,
@@ -187,6 +202,16 @@ class VoiceContext:
             if Part.NETWORK in parts
             else None
         )
+        self.acoustics = (
+            AcousticsTracker(
+                output=transport.output() if Part.ACOUSTICS in parts else None,
+                acoustics=self._config.acoustics,
+                affect=self._config.affect if Part.AFFECT in parts else None,
+                estimator=self._config.affect_estimator,
+            )
+            if parts & {Part.ACOUSTICS, Part.AFFECT}
+            else None
+        )
         if Part.TURN_HOLD in parts:
             install_turn_hold(
                 self.aggregators.user(),
@@ -240,6 +265,7 @@ class VoiceContext:
             self._stt,
             self.speaking_rate,
             self.network,
+            self.acoustics,
             self.aggregators.user(),
             self.memory,
             self.orchestrator,
@@ -289,6 +315,8 @@ class VoiceContext:
         sources: Mapping[Part, FrameProcessor | None] = {
             Part.SPEAKING_RATE: self.speaking_rate,
             Part.NETWORK: self.network,
+            Part.ACOUSTICS: self.acoustics,
+            Part.AFFECT: self.acoustics,
             Part.MEMORY: self.memory,
             Part.ORCHESTRATOR: self.orchestrator,
             Part.PLAYBACK: self.playback,

@@ -40,6 +40,7 @@ def test_the_pipeline_is_in_the_documented_order() -> None:
     assert ours == [
         "SpeakingRateTracker",
         "NetworkTracker",
+        "AcousticsTracker",
         "LLMUserAggregator",
         "MemoryProjector",
         "Orchestrator",
@@ -53,8 +54,14 @@ def test_the_pipeline_is_in_the_documented_order() -> None:
 def test_a_part_left_out_is_not_built(part: Part) -> None:
     everything = len(make().processors())
     voice = make(config=VoiceContextConfig(parts=frozenset(Part) - {part}))
-    expected = everything if part is Part.TURN_HOLD else everything - 1
-    assert len(voice.processors()) == expected
+    # Turn holding is no processor; acoustics and affect share one.
+    shared = part in (Part.TURN_HOLD, Part.ACOUSTICS, Part.AFFECT)
+    assert len(voice.processors()) == (everything if shared else everything - 1)
+
+
+def test_without_acoustics_and_affect_nobody_listens_to_the_sound() -> None:
+    voice = make(config=VoiceContextConfig(parts=frozenset(Part) - {Part.ACOUSTICS, Part.AFFECT}))
+    assert voice.acoustics is None
 
 
 def test_without_any_part_it_is_a_stock_pipeline_with_stock_settings() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pipecat_voicectx.states.acoustics import AcousticState
+from pipecat_voicectx.states.affect import AffectReading
 from pipecat_voicectx.states.snapshot import VoiceSnapshot
 
 __all__ = ["GUIDING_PRINCIPLE", "RenderConfig", "render_state"]
@@ -13,6 +15,11 @@ GUIDING_PRINCIPLE = (
     "If the caller's words seem incomplete, get them completed first (defer or ask to repeat). "
     "Otherwise do what the caller asked for about your voice; otherwise match the caller's speed."
 )
+
+
+# In the order of their use: what the model can act on with a function, what makes words doubtful, what sets the tone.
+# Three sentences are about 50 tokens, and no turn has more to say that matters.
+MOST_PARTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +52,35 @@ def render_state(
         parts.append(f"{lost_in_turn_secs:.1f} s of the caller's audio was lost in this turn.")
     elif snapshot.network.impaired:
         parts.append("The caller's line is losing audio now.")
+    parts += _around_the_words(snapshot.acoustics)
+    if snapshot.affect.reading is not None:
+        parts += _feeling(snapshot.affect.reading)
     if not parts:
         return None
+    del parts[MOST_PARTS:]
     if snapshot.vad_silence_ms is not None:
         parts.append(f"Silence that ends a turn: {snapshot.vad_silence_ms} ms.")
     return " ".join(parts)
+
+
+def _around_the_words(acoustics: AcousticState) -> list[str]:
+    parts = []
+    if acoustics.echo:
+        parts.append("Your own voice echoes into the caller's microphone; stray words may be yours.")
+    if acoustics.noisy:
+        parts.append("There is loud noise around the caller; words may be misheard.")
+    elif acoustics.clipped:
+        parts.append("The caller's microphone distorts; words may be misheard.")
+    return parts
+
+
+def _feeling(reading: AffectReading) -> list[str]:
+    match reading.label:
+        case "neutral" | "calm":
+            return []
+        case "aroused":
+            return ["The caller sounds more agitated or excited than before."]
+        case "subdued":
+            return ["The caller sounds more subdued than before."]
+        case label:
+            return [f"The caller seems to feel {label} (confidence {reading.confidence:.1f})."]

@@ -12,10 +12,19 @@ from pipecat.frames.frames import SystemFrame
 
 from pipecat_voicectx.orchestrator.directives import Directive
 from pipecat_voicectx.playback.heard import HeardTurn
+from pipecat_voicectx.states.acoustics import AcousticState
+from pipecat_voicectx.states.affect import AffectState
 from pipecat_voicectx.states.network import NetworkState
 from pipecat_voicectx.states.speaking_rate import SpeakingRateState
 
-__all__ = ["DirectiveFrame", "HeardTurnFrame", "NetworkStateFrame", "SpeakingRateFrame"]
+__all__ = [
+    "AcousticsFrame",
+    "AffectFrame",
+    "DirectiveFrame",
+    "HeardTurnFrame",
+    "NetworkStateFrame",
+    "SpeakingRateFrame",
+]
 
 
 @dataclass
@@ -30,6 +39,20 @@ class NetworkStateFrame(SystemFrame):
     """The uplink changed materially. Downstream from `NetworkTracker`, at most every 50 ms."""
 
     state: NetworkState
+
+
+@dataclass
+class AcousticsFrame(SystemFrame):
+    """Noise, distortion or echo changed. Downstream from `AcousticsTracker`."""
+
+    state: AcousticState
+
+
+@dataclass
+class AffectFrame(SystemFrame):
+    """More is known of how the caller sounds in this turn. Downstream from `AcousticsTracker`."""
+
+    state: AffectState
 
 
 @dataclass

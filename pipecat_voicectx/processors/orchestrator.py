@@ -59,6 +59,8 @@ from pipecat_voicectx.processors.context_edits import (
     without_state_block,
 )
 from pipecat_voicectx.processors.frames import (
+    AcousticsFrame,
+    AffectFrame,
     DirectiveFrame,
     HeardTurnFrame,
     NetworkStateFrame,
@@ -68,6 +70,8 @@ from pipecat_voicectx.processors.response_speed import ResponseSpeed
 from pipecat_voicectx.processors.tool_advertising import advertise
 from pipecat_voicectx.runtimes.llm_tap import LLMTap
 from pipecat_voicectx.runtimes.speed import SpeedActuator
+from pipecat_voicectx.states.acoustics import AcousticState
+from pipecat_voicectx.states.affect import AffectState
 from pipecat_voicectx.states.network import LinkBand, NetworkState
 from pipecat_voicectx.states.snapshot import VoiceSnapshot
 from pipecat_voicectx.states.speaking_rate import SpeakingRateState
@@ -124,6 +128,8 @@ class Orchestrator(AudioLane):
         self._deferral = Deferral(self._config.deferral)
         self._rate = SpeakingRateState(rate=None)
         self._network = NetworkState()
+        self._acoustics = AcousticState()
+        self._affect = AffectState()
         self._vad_stop_secs = DEFAULT_VAD_STOP_SECS
         self._longer_silence_ms: int | None = None
         self._speech_ended_secs: float | None = None
@@ -149,6 +155,8 @@ class Orchestrator(AudioLane):
         return VoiceSnapshot(
             speaking_rate=self._rate,
             network=self._network,
+            acoustics=self._acoustics,
+            affect=self._affect,
             response_speed_wpm=self._speed.delivered_wpm,
             vad_silence_ms=self._longer_silence_ms,
             pending_deferral=self._deferral.reason,
@@ -184,6 +192,10 @@ class Orchestrator(AudioLane):
                 await self._network_changed(frame.state)
             case SpeakingRateFrame():
                 self._rate = frame.state
+            case AcousticsFrame():
+                self._acoustics = frame.state
+            case AffectFrame():
+                self._affect = frame.state
             case VADUserStartedSpeakingFrame():
                 await self._speech_started(time.monotonic() - frame.start_secs)
             case VADUserStoppedSpeakingFrame():

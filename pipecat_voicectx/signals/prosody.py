@@ -139,7 +139,7 @@ def _pause_frames(active: npt.NDArray[np.bool_]) -> int:
 
 def _nuclei(levels: npt.NDArray[np.floating], active: npt.NDArray[np.bool_]) -> int:
     """Peaks of the level that stand out from the dips on both sides."""
-    smooth = np.convolve(levels, (0.25, 0.5, 0.25), mode="same")
+    smooth = np.convolve(np.pad(levels, 1, mode="edge"), (0.25, 0.5, 0.25), mode="valid")
     count, lowest, highest, rising = 0, float("inf"), float("-inf"), True
     for level, loud in zip(smooth, active, strict=True):
         if rising:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pipecat_voicectx.states.acoustics import AcousticState
+from pipecat_voicectx.states.affect import AffectState
 from pipecat_voicectx.states.network import NetworkState
 from pipecat_voicectx.states.speaking_rate import SpeakingRateState
 
@@ -16,6 +18,9 @@ class VoiceSnapshot:
 
     speaking_rate: SpeakingRateState = field(default_factory=lambda: SpeakingRateState(rate=None))
     network: NetworkState = field(default_factory=NetworkState)
+    acoustics: AcousticState = field(default_factory=AcousticState)
+    affect: AffectState = field(default_factory=AffectState)
+    """Of the caller's latest turn."""
     response_speed_wpm: int | None = None
     """Words per minute the voice output is set to. None: unknown, or it has no speed control."""
     vad_silence_ms: int | None = None
