@@ -72,8 +72,13 @@ class ToolPolicy:
     """None: reading is cancelled, the rest finishes once begun."""
     max_wait_secs: float = 20.0
     """How long a call waits for its proposal to be played before it is refused. Chosen: longer than an answer."""
+    repeat_secs: float = 30.0
+    """A call that rests on no proposal is the same call again for so long; later, it is a new wish. Chosen: a model
+    that was interrupted asks again within a turn or two. Calls on the same proposal are the same for good."""
 
     def __post_init__(self) -> None:
+        if not 0 <= self.repeat_secs <= 3600:
+            raise UsageError("repeat_secs must lie in 0..3600 seconds")
         if not 0 < self.max_wait_secs <= 300:
             raise UsageError("max_wait_secs must lie above 0 and at most at 300 seconds")
 
@@ -206,7 +211,7 @@ class CallBook:
     max_calls: int = 256
     """Calls remembered; the oldest leave first."""
     _calls: OrderedDict[str, CallState] = field(default_factory=OrderedDict)
-    _results: OrderedDict[tuple[str, int], object] = field(default_factory=OrderedDict)
+    _results: OrderedDict[tuple[str, int], tuple[object, float]] = field(default_factory=OrderedDict)
 
     def open(self, call_id: str) -> None:
         """A call arrived. One with a known id keeps its state."""
@@ -233,17 +238,18 @@ class CallBook:
         self._calls[call_id] = following
         return following
 
-    def remember(self, key: str, proposal_turn: int, result: object) -> None:
+    def remember(self, key: str, proposal_turn: int, result: object, *, now_secs: float) -> None:
         """Keeps the result of a call with consequences."""
-        self._results[key, proposal_turn] = result
+        self._results[key, proposal_turn] = (result, now_secs)
         self._results.move_to_end((key, proposal_turn))
         while len(self._results) > self.max_results:
             self._results.popitem(last=False)
 
-    def has_result(self, key: str, proposal_turn: int) -> bool:
-        """Whether the same call was already carried out on the same proposal."""
-        return (key, proposal_turn) in self._results
+    def has_result(self, key: str, proposal_turn: int, *, now_secs: float, repeat_secs: float) -> bool:
+        """Whether the same call was already carried out: on the same proposal or, without one (turn 0), lately."""
+        kept = self._results.get((key, proposal_turn))
+        return kept is not None and (proposal_turn != 0 or now_secs - kept[1] <= repeat_secs)
 
     def result(self, key: str, proposal_turn: int) -> object:
         """Its result."""
-        return self._results[key, proposal_turn]
+        return self._results[key, proposal_turn][0]

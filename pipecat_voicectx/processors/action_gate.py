@@ -13,6 +13,7 @@ as it ends any cancellable call.
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -35,7 +36,8 @@ from pipecat_voicectx.processors.playback_ledger import PlaybackLedger
 
 __all__ = ["ActionGate", "GateRefusal"]
 
-FunctionHandler: TypeAlias = Callable[[FunctionCallParams], Awaitable[None]]
+# Takes `FunctionCallParams` and, as one of Pipecat's direct functions, the call's arguments by name.
+FunctionHandler: TypeAlias = Callable[..., Awaitable[None]]
 
 # How often a waiting call looks again: an audio chunk is 40 ms. Chosen.
 _LOOK_SECS = 0.04
@@ -82,12 +84,13 @@ class ActionGate:
         self.deduplicated = 0
 
     def guard(self, handler: FunctionHandler, policy: ToolPolicy) -> FunctionHandler:
-        """The handler to register instead of `handler`."""
+        """The handler to register instead of `handler`; also one of Pipecat's direct functions."""
 
-        async def guarded(params: FunctionCallParams) -> None:
+        @functools.wraps(handler)
+        async def guarded(params: FunctionCallParams, **arguments: Any) -> None:
             self.calls.open(params.tool_call_id)
             try:
-                await self._run(handler, policy, params)
+                await self._run(functools.partial(handler, **arguments), policy, params)
             except asyncio.CancelledError:
                 self._end(params.tool_call_id, CallEvent.CANCELLED)
                 raise
@@ -108,7 +111,8 @@ class ActionGate:
                 return
         self.calls.apply(params.tool_call_id, CallEvent.STARTED)
         if policy.finishes:
-            result, properties = await self._once(handler, params, proposal.turn_id if proposal else 0)
+            turn_id = proposal.turn_id if proposal else 0
+            result, properties = await self._once(handler, policy, params, turn_id)
         else:
             result, properties = await _collect(handler, params)
         self.calls.apply(params.tool_call_id, CallEvent.RETURNED)
@@ -138,11 +142,12 @@ class ActionGate:
         )
 
     async def _once(
-        self, handler: FunctionHandler, params: FunctionCallParams, proposal_turn: int
+        self, handler: FunctionHandler, policy: ToolPolicy, params: FunctionCallParams, proposal_turn: int
     ) -> tuple[Any, FunctionCallResultProperties | None]:
         """Runs the handler unless the same was asked for already; outlives a cancellation of the asking call."""
         key = call_key(params.function_name, params.arguments)
-        if self.calls.has_result(key, proposal_turn):
+        now_secs = time.monotonic()
+        if self.calls.has_result(key, proposal_turn, now_secs=now_secs, repeat_secs=policy.repeat_secs):
             self.deduplicated += 1
             return self.calls.result(key, proposal_turn), None
         execution = self._running.get(key)
@@ -158,7 +163,7 @@ class ActionGate:
     def _finished(self, key: str, proposal_turn: int, task: asyncio.Task[Any]) -> None:
         self._running.pop(key, None)
         if not task.cancelled() and task.exception() is None:
-            self.calls.remember(key, proposal_turn, task.result()[0])
+            self.calls.remember(key, proposal_turn, task.result()[0], now_secs=time.monotonic())
 
     def _end(self, call_id: str, event: CallEvent) -> None:
         if self.calls.state(call_id) in (CallState.WAITING, CallState.RUNNING):

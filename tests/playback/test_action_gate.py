@@ -143,7 +143,15 @@ def test_results_are_kept_per_proposal_and_both_records_are_bounded() -> None:
     book = CallBook(max_results=2, max_calls=2)
     for number in range(3):
         book.open(str(number))
-        book.remember("key", number, f"result {number}")
+        book.remember("key", number, f"result {number}", now_secs=0.0)
     assert book.state("0") is None
-    assert not book.has_result("key", 0)
+    assert not book.has_result("key", 0, now_secs=0.0, repeat_secs=30.0)
+    assert book.has_result("key", 2, now_secs=9000.0, repeat_secs=30.0)
     assert book.result("key", 2) == "result 2"
+
+
+def test_a_call_without_a_proposal_is_the_same_again_only_for_a_while() -> None:
+    book = CallBook()
+    book.remember("key", 0, "result", now_secs=10.0)
+    assert book.has_result("key", 0, now_secs=40.0, repeat_secs=30.0)
+    assert not book.has_result("key", 0, now_secs=40.1, repeat_secs=30.0)

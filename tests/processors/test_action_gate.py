@@ -252,6 +252,31 @@ def test_a_handler_that_raises_has_failed_and_one_without_a_result_says_so() -> 
     assert "first" in results[2]
 
 
+def test_a_direct_function_is_guarded_with_its_arguments_and_its_signature() -> None:
+    booking = Booking()
+    booked: list[str] = []
+
+    async def book(params: FunctionCallParams, train: str) -> None:
+        """Books a train.
+
+        Args:
+            train: Which one.
+        """
+        booked.append(train)
+        await params.result_callback({"booked": True})
+
+    async def play(scene: Scene) -> None:
+        assert scene.ledger is not None
+        booking.gate = ActionGate(scene.ledger)
+        guarded = booking.gate.guard(book, ToolPolicy(tool_class=ToolClass.REVERSIBLE))
+        booking.service.register_direct_function(guarded)
+        await booking.call(scene, train="nine")
+        await asyncio.sleep(0.5)
+
+    played(play, booking=booking)
+    assert booked == ["nine"]
+
+
 def test_f04_a_call_cancelled_during_the_sentence_that_leads_in_to_it_does_not_stay_in_progress() -> None:
     booking = Booking(secs=30.0)
 

@@ -235,6 +235,24 @@ def test_nothing_of_one_turn_leaks_into_the_next() -> None:
             assert abs(words - len(text.split())) <= 1
 
 
+def test_audio_that_comes_late_for_an_answer_that_was_stopped_is_not_played() -> None:
+    async def play(scene: Scene) -> tuple[int, int]:
+        async def goes_on(_context_id: str) -> None:
+            """A provider that does not hear of the interruption."""
+
+        scene.tts.on_audio_context_interrupted = goes_on  # type: ignore[method-assign]
+        await scene.answer()
+        await asyncio.sleep(2.0)
+        await scene.interrupt()
+        await asyncio.sleep(0.1)
+        before = len(scene.output.words_sent)
+        await asyncio.sleep(3.0)
+        return before, len(scene.output.words_sent)
+
+    before, after = scene(play, Shape.WS_AHEAD)
+    assert before == after
+
+
 def test_a_turn_interrupted_after_its_end_was_heard_stays_whole() -> None:
     async def play(scene: Scene) -> Outcome:
         await scene.answer()
