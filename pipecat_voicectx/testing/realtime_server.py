@@ -86,6 +86,8 @@ class RealtimeServer:
     """What to answer when `replies` are used up; None: nothing is said then."""
     speed: float = 5.0
     """Audio is sent this many times faster than real time."""
+    think_secs: float = 0.3
+    """From the end of a turn to the first item of the answer."""
     refuse: dict[str, str] = field(default_factory=dict)
     """{event type: error code} of what is refused though the real one would do it."""
     updated_after_secs: float = 0.0
@@ -353,6 +355,7 @@ class RealtimeServer:
         await self._emit(
             "response.created", response={"id": "resp", "status": "in_progress", "output": [], **_RESPONSE}
         )
+        await asyncio.sleep(self.think_secs)
         output = []
         for index, scripted in enumerate(script):
             if isinstance(scripted, ScriptedCall):
