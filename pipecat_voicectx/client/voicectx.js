@@ -9,6 +9,13 @@
 //   channel.addEventListener("message", (event) => voicectx.handle(event.data));
 //   ... voicectx.close();
 //
+// Beside the official client (`@pipecat-ai/client-js` with its SmallWebRTC transport), once it is connected:
+//
+//   const voicectx = new VoiceContextClient({
+//     receiver: receiverOf(transport), element, send: overRTVI(pipecatClient),
+//   });
+//   pipecatClient.on(RTVIEvent.ServerMessage, (data) => voicectx.handle(data));
+//
 // Every 100 ms, and at once on pause, play, mute, volume change, interruption and (call `userSpeaks()`) when the user
 // begins to speak, it sends an acknowledgement: the RTP time being heard. That is the newest packet taken from the
 // jitter buffer (`getSynchronizationSources`, updated every 20 ms), run on to now, less the delay of the output behind
@@ -47,6 +54,15 @@ export function overRTVI(client) {
   return (message) => client.sendClientMessage("voicectx", message);
 }
 
+/**
+ * The receiver of the bot's audio behind an official SmallWebRTC transport. It keeps its connection to itself; when
+ * that moves this is null, and the bot then goes by its estimate.
+ */
+export function receiverOf(transport) {
+  const receivers = transport?.pc?.getReceivers?.() ?? [];
+  return receivers.find((receiver) => receiver.track?.kind === "audio") ?? null;
+}
+
 /** Extracts one of our server messages from whatever a transport delivers; null for anything else. */
 export function parseServerMessage(data) {
   let message = data;
@@ -65,7 +81,7 @@ export function parseServerMessage(data) {
 export class VoiceContextClient {
   /**
    * @param {object} options
-   * @param {RTCRtpReceiver} options.receiver
+   * @param {RTCRtpReceiver | null} options.receiver null where there is none to be had: the bot then estimates
    * @param {HTMLMediaElement} options.element
    * @param {(message: object) => void} options.send
    * @param {RTCPeerConnection} [options.connection] for the round-trip time
@@ -110,6 +126,11 @@ export class VoiceContextClient {
     return true;
   }
 
+  /** Whether this browser says what it plays. Without, as in Safari so far, the bot estimates. */
+  get exact() {
+    return typeof this.receiver?.getSynchronizationSources === "function";
+  }
+
   /** What would be acknowledged now. */
   reading() {
     const source = this._source();
@@ -139,15 +160,16 @@ export class VoiceContextClient {
   }
 
   _source() {
-    const sources = this.receiver.getSynchronizationSources?.() ?? [];
+    const sources = this.receiver?.getSynchronizationSources?.() ?? [];
     const source = sources[0];
     return source && Number.isFinite(source.rtpTimestamp) && Number.isFinite(source.timestamp) ? source : null;
   }
 
   _audible() {
-    const track = this.receiver.track;
+    const track = this.receiver?.track;
     const muted = this._wasMuted !== null || this.element.muted;
-    return !this.element.paused && !muted && this.element.volume > 0 && track.enabled && track.readyState === "live";
+    const ended = track && !(track.enabled && track.readyState === "live");
+    return !this.element.paused && !muted && this.element.volume > 0 && !ended;
   }
 
   _onTurn(message) {
@@ -177,7 +199,7 @@ export class VoiceContextClient {
   async _reportStats() {
     const report = { v: 1, t: "stats", at: Math.round(this._now()) };
     try {
-      for (const stats of (await this.receiver.getStats()).values()) {
+      for (const stats of this.receiver ? (await this.receiver.getStats()).values() : []) {
         if (stats.type === "media-playout") this._measureOutput(stats);
         if (stats.type === "inbound-rtp" && stats.kind === "audio") {
           for (const name of STATS_FIELDS) if (Number.isFinite(stats[name])) report[name] = stats[name];
