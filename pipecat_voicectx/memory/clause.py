@@ -31,6 +31,8 @@ class Clause:
 
     def __post_init__(self) -> None:
         self.text = re.sub(rf"^(?:{ADVERB}\s+)+(?=\w)", "", self.text.strip(), flags=re.IGNORECASE)
+        # "i do have a cat" is a stressed "i have a cat".
+        self.text = re.sub(r"^(?:do|does|did)\s+(?!not\b)(?=\w+ \w)", "", self.text, flags=re.IGNORECASE)
 
     def match(self, pattern: str) -> re.Match[str] | None:
         """`pattern` over the whole predicate, whatever the case."""

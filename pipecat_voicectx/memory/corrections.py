@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from pipecat_voicectx.memory.spoken_english import value_class
+from pipecat_voicectx.memory.spoken_english import kind_span, value_class
 from pipecat_voicectx.memory.subjects import trimmed
 
 __all__ = [
@@ -37,7 +37,8 @@ _WRONG = (
 )
 _STRONG = (
     r"no|nope|nah|sorry|wait|hang on|hold on|oops|i mean|i meant to say|i meant|i should say|rather|"
-    r"or rather|apologies|not quite|i changed my mind|on second thoughts?"
+    r"or rather|apologies|not quite|i changed my mind|tell a lie|i tell a lie|come to think of it|"
+    r"on second thoughts?"
 )
 _MARKER = rf"(?:{_WRONG}|{_STRONG}|actually|oh|well)"
 _CORRECTION = re.compile(
@@ -45,33 +46,52 @@ _CORRECTION = re.compile(
 )
 _IS_WRONG = re.compile(rf"\b(?:{_WRONG})\b", re.IGNORECASE)
 _IS_STRONG = re.compile(rf"\b(?:{_STRONG})\b", re.IGNORECASE)
-_FORGETTING = (
-    r"(?:forget|delete|erase|remove|disregard|do not (?:remember|save|store|keep|write)|never mind what)"
+_STORE = r"(?:remember|save|store|keep|write|note|record|log|jot|register|retain|hold on to|file)"
+_ERASE = r"(?:forget|delete|erase|remove|disregard|wipe|scrub|purge|discard|expunge|unlearn)"
+# Verbs of daily life that mean the memory only with what was said, or with everything, behind them.
+_LOSE = (
+    r"(?:drop|lose|clear|get rid of|throw (?:out|away)|take|cut|cross|leave)(?= (?:out |off |away )?"
+    r"(?:that|this|it|all|everything|anything|what|whatever|my|the|any)\b.*?)"
 )
+_MEMORY = (
+    r"\b(?:record|records|file|files|notes|memory|database|system|list|"
+    r"about (?:me|my|our|him|her|them|\w+))\b"
+)
+_FORGETTING = rf"(?:{_ERASE}|do not {_STORE}|never mind what)"
 _SPLIT = re.compile(
-    r"\s+(?=(?:oh wait|wait no|no wait|no sorry|sorry|i mean|i meant|make that|scratch that|actually no|no actually|"
-    rf"or rather|no no)\s)|(?<!\byou)\s+(?=(?:please|can you|could you) {_FORGETTING}\b)|(?<=wrong)\s+(?=it is\b)",
+    r"\s+(?=(?:oh wait|wait no|no wait|no sorry|sorry|i mean|i meant|make that|scratch that|actually no|"
+    r"no actually|"
+    rf"or rather|no no)\s)|(?<!\byou)\s+(?=(?:please|can you|could you) {_FORGETTING}\b)|"
+    rf"(?<=wrong)\s+(?=it is\b)|"
+    rf"(?<!\byou)(?<!please)(?<!just)\s+(?={_ERASE} (?:him|her|it|that|them|this)\b)|"
+    rf"(?<!\byou)\s+(?=do not {_STORE} (?:it|that|this|any)\b)",
     re.IGNORECASE,
 )
 _NEW_VALUE = re.compile(
-    r"^(?:(?:it|that|this|he|she|they) (?:is|was|will be|should be)(?: actually| now| really)?|"
-    r"(?:can|could) (?:we|you) make (?:it|that)|make (?:it|that)|let us (?:say|make it)|call it|use|take|say|"
+    r"^(?:(?:it|that|this|he|she|they|i|we) (?:is|am|are|was|will be|should be)(?: actually| now| really)?|"
+    r"(?:can|could) (?:we|you) make (?:it|that)|make (?:it|that)|let us (?:say|make it|do|go (?:up |"
+    r"down )?(?:to|for|with))|"
+    r"i (?:will|would rather|would prefer to) (?:have|take|go (?:for|with))(?: it in)?|call it|use|take|say|"
     r"i (?:mean|meant))\s+(?P<v>.+)$",
     re.IGNORECASE,
 )
 _MAKE_IT = re.compile(
-    r"^(?:(?:can|could) (?:we|you) )?make (?:it|that)\b|^let us (?:say|make it)\b|^use\b", re.IGNORECASE
+    r"^(?:(?:can|could) (?:we|you) )?make (?:it|that)\b|^let us (?:say|make it|go (?:up|down) to)\b|^use\b|"
+    r"^i will (?:have|take) it in\b",
+    re.IGNORECASE,
 )
 _CHANGED = (
-    r"(?:moved|changed|pushed|rescheduled|shifted|put|postponed|delayed|raised|increased|reduced|lowered|cut|extended|"
+    r"(?:moved|swapped|switched|bumped|rebooked|rearranged|shunted|brought|changed|pushed|rescheduled|"
+    r"shifted|put|postponed|delayed|raised|increased|reduced|lowered|cut|extended|"
     r"brought forward|set|reset)"
 )
 _MOVED = re.compile(
-    r"^(?:(?:(?:they|we|i|he|she)(?: have| has)? (?:just )?" + _CHANGED + r"|"
+    r"^(?:(?:(?:they|we|i|he|she|the \w+|my \w+)(?: have| has| had)? (?:just |now )?" + _CHANGED + r"|"
     r"let us (?:move|change|push|reschedule|shift|postpone)) (?P<a>it|that|the .+?|my .+?|our .+?)(?: back)? to"
     r"|(?:we|i)(?: have)? (?:just )?(?:traded|swapped|exchanged|replaced) "
     r"(?P<c>it|the .+?|my .+?|our .+?) (?:in )?(?:for|with|by)"
-    rf"|(?P<b>it|the .+?|my .+?|our .+?) (?:has been|was|got|is|has) {_CHANGED}(?: back)? to)\s+(?P<v>.+)$",
+    rf"|(?P<b>it|the .+?|my .+?|our .+?) (?:has been|has now been|was|got|is|has|had to be|"
+    rf"had been) {_CHANGED}(?: back)? to)\s+(?P<v>.+)$",
     re.IGNORECASE,
 )
 _X_NOT_Y = re.compile(r"^(?P<x>.+?),?\s+(?:and )?not\s+(?P<y>[\w' ]+)$", re.IGNORECASE)
@@ -82,32 +102,77 @@ _LEFT_OUT = re.compile(
     r"(?P<v>[\w-]+(?: [\w-]+)??)(?: please)?$",
     re.IGNORECASE,
 )
+_BETTER = re.compile(
+    r"^(?P<v>(?:an? |the )?(?:[\w'-]+ ){0,3}?[\w'-]+) (?:is|would be|might be|will be|sounds|suits me|works) "
+    r"(?:better|nicer|easier|best|fine instead|preferable|more (?:suitable|practical|"
+    r"convenient))(?: (?:for|to) \w+)?$",
+    re.IGNORECASE,
+)
 _TRAILING = re.compile(
     r"^(?P<v>(?:[\w'-]+ ){0,4}[\w'-]+),? (?:actually|instead|sorry|i mean)$", re.IGNORECASE
 )
 
 _RETRACTION_START = re.compile(
-    r"^(?:(?:can|could|would|will) you |you can |just |please |i (?:want|would like|need) you to )*"
-    r"(?:(?:forget|delete|erase|remove|scratch|strike|ignore|disregard)\b|i take (?:that|it|this) back\b|"
-    r"do not (?:remember|save|store|keep|write)\b|i should not have said\b|never mind (?:what|about|that)\b)",
+    r"^(?:(?:can|could|would|will) you (?:please )?|you (?:can|should|may|have to|must) |just |please |"
+    r"(?:make|be) sure (?:that )?(?:you )?(?:to )?|"
+    r"kindly |so |"
+    r"(?:and |but )?(?:i (?:want|would like|need|would prefer|would appreciate it if) you (?:to )?|better |"
+    r"let us )|"
+    r"on reflection |actually |thinking about it |on second thoughts? )*"
+    rf"(?:(?:{_ERASE}|scratch|strike|ignore)\b|i take (?:that|it|this) back\b|"
+    rf"(?:do not|not to|did not|never|not) (?:have to |need to )?(?:ever )?{_STORE}\b|"
+    rf"i would (?:rather|prefer)(?: it)?(?: if)? you (?:do not|did not|would not|not|forgot|deleted|erased|"
+    rf"dropped|lost)"
+    rf"(?: {_STORE})?\b|i (?:do not|would not) (?:want|like) (?:you to {_STORE}\b|(?=(?:that|this|it) "
+    rf"(?:saved|stored|kept|remembered|on (?:file|record)|recorded|noted|written)))|"
+    rf"(?:would|do) you mind (?:not )?(?:keeping|saving|storing|noting|forgetting|deleting|erasing|dropping)\b|"
+    rf"i should not have (?:said|mentioned|told you)\b|never mind (?:what|about|that)\b|"
+    rf"{_LOSE}(?=.*(?:{_MEMORY}|\b(?:address|number|codes?|details|email|card|pin|password|birthday|date of birth|"
+    rf"data)\b)))",
     re.IGNORECASE,
 )
 _NOT_A_TOPIC = re.compile(
-    r"^(?:down|back|to \w+|all|previous|any|everything|anything|"
+    r"^(?:(?:out|off|away|saved|stored|kept|remembered|on file|on record|recorded|noted|written)\b|down|"
+    r"back|to \w+|all|previous|any|everything|anything|"
     r"(?:what|that|anything|everything) (?:i|you)(?: have)?(?: just)? (?:said|told you|know)|"
     r"about|of|on|that (?:i|my)|my|our|the|i|note|a note|record|stored?)\b\s*",
     re.IGNORECASE,
 )
 _TOPIC_END = re.compile(
-    r"\s*\b(?:from (?:your|the) \w+(?: \w+)?|in your \w+|please|again|for me|if you can|will you|i said that|okay)$",
+    r"\s*\b(?:(?:from|off|out of) (?:your|the|my) \w+(?: \w+)?|(?:in|on) (?:your \w+|file|record)|would you|"
+    r"saved|stored|anywhere|down|thanks?|please|again|for me|if you can|will you|i said that|okay)$",
     re.IGNORECASE,
 )
 _LAST = frozenset(
-    {"", "that", "this", "it", "that part", "the last bit", "the last part", "the last thing", "what"}
+    {
+        "",
+        "that",
+        "this",
+        "it",
+        "him",
+        "her",
+        "them",
+        "those",
+        "these",
+        "that part",
+        "the last bit",
+        "the last part",
+        "the last thing",
+        "what",
+    }
+)
+# "that number", "this last bit": what was said last, by whatever name.
+_THAT_THING = re.compile(
+    r"^(?:that|this|those|these) (?:last |one |whole )?(?:\w+ )?(?:number|numbers|thing|things|part|bit|"
+    r"piece|name|"
+    r"code|detail|details|information|info|sentence|stuff|fact|story|one|remark|comment|answer)"
+    r"(?: please| for me| again)?$",
+    re.IGNORECASE,
 )
 _UNSAID = re.compile(
-    r"^(?:(?:but )?(?:that|this|it) (?:is|was) (?:private|confidential|off the record|between us|"
-    r"not for the record)|off the record|"
+    r"^(?:(?:but |and )?(?:that|this|it) (?:is|was|stays?|has to stay) (?:private|confidential|off the record|"
+    r"(?:just )?between (?:us|you and me|ourselves)|not for the record)|off the record|"
+    r"keep (?:that|this|it) (?:to yourself|between us|between you and me|private|off the record|quiet)|"
     r"i (?:never|did not) (?:say|said) that|forget (?:that )?i (?:ever )?(?:said|mentioned|told you)\b.*)"
     r"(?: please)?$",
     re.IGNORECASE,
@@ -120,7 +185,8 @@ _NOT_MEMORY = re.compile(r"\b(?:instructions?|prompts?|rules)\b", re.IGNORECASE)
 _ABOUT_THE_FLOOR = re.compile(
     r"^(?:please |you )*(?:go (?:on|ahead)|carry on|continue|keep going|finish|you first|after you|"
     r"say (?:that|it) again|(?:what|come) (?:was that|did you say|again)|repeat .*|"
-    r"(?:could|can|would) you (?:say|repeat) .*|i (?:did not|could not|cannot) (?:hear|catch|understand|get) .*|"
+    r"(?:could|can|would) you (?:say|repeat) .*|i (?:did not|could not|cannot) (?:hear|catch|understand|"
+    r"get) .*|"
     r"i interrupted.*|i cut you off|to interrupt.*|about that|not now|"
     r"(?:(?:just )?a|one) (?:moment|second|minute))(?: please)?$",
     re.IGNORECASE,
@@ -171,6 +237,8 @@ def correction_marker(clause: str) -> Marker | None:
 
 def new_value(clause: str, *, unmarked: bool) -> str | None:
     """The value in "it's the fifth", "make it five"; `unmarked` accepts only those that need no marker before them."""
+    if better := _BETTER.match(clause):
+        return better["v"]
     if unmarked and not _MAKE_IT.match(clause):
         return None
     match = _NEW_VALUE.match(clause)
@@ -232,6 +300,8 @@ def retraction_topic(clause: str) -> str | None:
     if re.search(r"\bshould not have said\b|\btake (?:that|it|this) back\b", clause, re.IGNORECASE):
         return ""
     topic = clause[start.end() :].strip(" ,.")
+    if _THAT_THING.match(topic):
+        return ""
     while (shorter := _NOT_A_TOPIC.sub("", topic)) != topic:
         topic = shorter
     while (shorter := _TOPIC_END.sub("", topic)) != topic:
@@ -245,8 +315,9 @@ def spliced(old: str, new: str, wrong: str) -> str:
         position = old.casefold().rfind(wrong.casefold())
         if position >= 0:
             return f"{old[:position]}{new}{old[position + len(wrong) :]}"
-    new_kind, old_kind = value_class(new), value_class(old)
-    if new_kind is None or old_kind is None or new_kind[0] != old_kind[0]:
+    new_kind = value_class(new)
+    old_span = kind_span(old, new_kind[0]) if new_kind is not None else None
+    if new_kind is None or old_span is None:
         return new
-    (start, end), (new_start, new_end) = old_kind[1], new_kind[1]
+    (start, end), (new_start, new_end) = old_span, new_kind[1]
     return f"{old[:start]}{new[new_start:new_end]}{old[end:]}".strip()

@@ -16,8 +16,7 @@ measures it, with a held-out half.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from pipecat_voicectx.memory.cleaning import clean_transcript
 from pipecat_voicectx.memory.corrections import (
@@ -28,12 +27,7 @@ from pipecat_voicectx.memory.corrections import (
     moved_to,
     new_value,
     retraction_topic,
-    spelled_name,
-    spliced,
     split_at_markers,
-    trailing_correction,
-    without,
-    x_not_y,
 )
 from pipecat_voicectx.memory.facts import (
     USER,
@@ -41,90 +35,84 @@ from pipecat_voicectx.memory.facts import (
     Cardinality,
     Change,
     Ending,
-    Fact,
     Polarity,
     Retraction,
-    content_words,
 )
 from pipecat_voicectx.memory.frames import WORKING, sentence, third_person
 from pipecat_voicectx.memory.predicates import state_changes
 from pipecat_voicectx.memory.set_phrases import answer, ended_relation, set_phrase
 from pipecat_voicectx.memory.spoken_english import (
     PERSON_RELATIONS,
-    PETS,
     clauses,
     expand_contractions,
-    value_class,
 )
-from pipecat_voicectx.memory.subjects import Referents, parse_subject, person_name, trimmed
+from pipecat_voicectx.memory.subjects import parse_subject, person_name, trimmed
+from pipecat_voicectx.memory.substitutions import Substitutions
+from pipecat_voicectx.memory.turn_state import LEAD_IN, ConversationFocus, Extraction
+from pipecat_voicectx.memory.turnovers import (
+    coordinated,
+    denied_value,
+    is_disposal,
+    is_over,
+    new_bearer,
+    stems,
+    turnover,
+)
 
 __all__ = ["ConversationFocus", "Extraction", "extract"]
 
 # Chosen: longer turns are monologues or pasted text; the rest of one is not worth blocking a worker for.
 _MAX_CHARS = 4_000
-# Chosen: what a correction may reach back to, in assertions.
-_MAX_RECENT = 6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationFocus:
-    """What the next turn may refer to. Kept for a session, not stored."""
-
-    referents: Referents = field(default_factory=Referents)
-    recent: tuple[Assertion, ...] = ()
-    """What was asserted lately, the latest last."""
-    correcting: bool = False
-    """The speaker said that something was wrong, and not yet what is right."""
-    ended_attribute: str | None = None
-    """Verb of what was just given up, for "i switched to tea"."""
-
-    @classmethod
-    def from_facts(cls, facts: Iterable[Fact]) -> ConversationFocus:
-        """The focus at the start of a call: the names that are known."""
-        referents = Referents()
-        for fact in facts:
-            if fact.current and fact.attribute == "name" and fact.subject != USER:
-                referents = referents.seen(fact.subject, fact.value)
-        return cls(referents=replace(referents, she=None, he=None, it=None))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extraction:
-    """What a turn said, and the focus for the next one."""
-
-    changes: tuple[Change, ...]
-    focus: ConversationFocus
-
 
 _QUESTION = re.compile(
-    r"^(?:who|what|when|where|why|how|which|whose|do|does|did|is|are|was|were|can|could|will|would|should|shall|may|"
+    r"^(?:who|what|when|where|why|how|which|whose|do|does|did|is|are|was|were|can|could|will|would|should|"
+    r"shall|may|"
     r"have you|has (?:he|she|it|the|my))\s+(?!not\b)",
     re.IGNORECASE,
 )
 _SUPPOSING = re.compile(
-    r"^(?:if|imagine|suppose|supposing|let us say (?:i|we|that)|what if|say (?:i|we)|unless|maybe|perhaps|i wish|"
+    r"^(?:if|imagine|suppose|supposing|pretend|assume|let us (?:pretend|assume|imagine|suppose)|"
+    r"let us say (?:i|we|that)|what if|say (?:i|we)|unless|maybe|perhaps|i wish|"
     r"hypothetically|in case)\b",
     re.IGNORECASE,
 )
 _REPORTED = re.compile(
-    r"^(?:[\w']+ ){0,5}?(?:said|says|told|thinks?|heard|reckons?|claims?|claimed|reported|asked)\b(?! (?:i|we) )|"
+    r"^(?!you )(?:[\w']+ ){0,5}?(?:said|says|told|thinks?|heard|reckons?|claims?|claimed|reported|"
+    r"asked)\b(?! (?:i|"
+    r"we) )|"
     r"^(?:i|we) (?:heard|read|saw|thought)\b",
     re.IGNORECASE,
 )
-_TOLD_TO = re.compile(r"^(?:my|the) [\w ]+? (?:told|asked|advised) me to ", re.IGNORECASE)
-_LEAD_IN = re.compile(
-    r"^(?:(?:and|but|so|well|oh|yeah|yes|yep|okay|ok|hi|hello|hey|good (?:morning|afternoon|evening)|also|now|then|"
-    r"plus|anyway|listen|look|right|honestly|basically|to be honest|by the way|guess what|you know|the thing is|"
-    r"because|since|please|in fact|as i said|i told you|i should (?:say|mention)|"
-    r"i (?:think|guess|believe) (?=i |my |we |our )|to be fair|just so you know|fyi|apparently|thinking about it|"
-    r"for the record|you should know|these days|better|"
-    r"(?:at|from) (?:the moment|next (?:week|month|year)|now on)|everybody knows|of course)\b[\s,]*)+",
+# Somebody's call that brings news of the speaker's own matters.
+_TOLD_US = re.compile(
+    r"^(?:so |and |well |hm |hmm )*(?:they|he|she|someone|somebody|(?:the|my|our) [\w ]{2,20}?) (?:have |"
+    r"has )?(?:just )?"
+    r"(?:rang|called|phoned|emailed|texted|wrote|messaged|got in touch|let (?:me|us) know|told (?:me|"
+    r"us))(?: me| us| back| up)*"
+    r"(?: and said| and told (?:me|us)| to say| saying| that)*\s+(?=(?:it|they|the|my|our|we) )",
+    re.IGNORECASE,
+)
+_EXCEPT = re.compile(
+    r"^(?:well |oh |but |only )*(?:except|apart from|other than|bar)(?: for| to)? (?P<v>[\w ]+)$",
+    re.IGNORECASE,
+)
+_NEITHER = re.compile(
+    r"^(?:and |or |also )*(?:no|nor|neither|not) (?P<v>[\w-]+(?: [\w-]+)??)(?: either| for me| at all|"
+    r" please)+$",
+    re.IGNORECASE,
+)
+_LIKES_IT = re.compile(
+    r"^(?P<s>i|we) (?P<p>(?:[\w]+ )?(?:like|love|enjoy|hate|adore|do not like|prefer)) (?:it|that|"
+    r"them)(?: now| a lot| too|"
+    r" really| these days)*$",
+    re.IGNORECASE,
+)
+_TOLD_TO = re.compile(
+    r"^(?:my|the) [\w ]+? (?:told|asked|advised|made|had|got|forced|convinced|persuaded) me (?:to )?(?=[a-z]+ )",
     re.IGNORECASE,
 )
 _CHANGED_KIN = re.compile(r"^(?:have |has )?(?:just )?changed (?P<n>\w+?)s?$", re.IGNORECASE)
 _ONE_MORE = re.compile(r"^(?P<p>to|of|from) (?P<v>(?:\w+ ?){1,4})$", re.IGNORECASE)
-_CHANGED_NOW = re.compile(r"\b(?:now|again|instead|actually)\b", re.IGNORECASE)
-_NAMES = frozenset({"name", "last name"})
 
 
 def extract(text: str, focus: ConversationFocus, *, question: str = "") -> Extraction:
@@ -132,24 +120,23 @@ def extract(text: str, focus: ConversationFocus, *, question: str = "") -> Extra
     return _Turn(focus, question).run(text)
 
 
-class _Turn:
+class _Turn(Substitutions):
     """One pass over one turn."""
-
-    def __init__(self, focus: ConversationFocus, question: str) -> None:
-        self._focus = focus
-        self._question = expand_contractions(question)
-        self._changes: list[Change] = []
-        self._said: list[Assertion] = []
-        self._wrong = False
 
     def run(self, text: str) -> Extraction:
         cleaned = expand_contractions(clean_transcript(text[:_MAX_CHARS]))
-        parts = [part for clause in clauses(cleaned) for part in split_at_markers(clause)]
+        parts = [
+            each
+            for clause in clauses(cleaned)
+            for part in split_at_markers(clause)
+            for each in coordinated(part)
+        ]
         supposing = False
         for position, part in enumerate(parts):
+            part = _TOLD_US.sub("", part)
             asked = text.rstrip().endswith("?") and position == len(parts) - 1
-            bare = _LEAD_IN.sub("", part).strip()
-            if not bare or self._retracts(bare) or self._corrects(part):
+            bare = LEAD_IN.sub("", part).strip()
+            if not bare or self._retracts(bare) or self._turns_over(bare) or self._corrects(part):
                 continue
             if asked or _QUESTION.match(bare):
                 break
@@ -166,35 +153,6 @@ class _Turn:
                 self._answers(bare)
         return Extraction(changes=tuple(self._changes), focus=self._next_focus())
 
-    def _next_focus(self) -> ConversationFocus:
-        waiting = self._focus.correcting and self._wrong  # "no" alone corrects within its turn only
-        recent = (*self._focus.recent, *self._said)[-_MAX_RECENT:]
-        return replace(self._focus, recent=recent, correcting=waiting)
-
-    def _recent(self) -> list[Assertion]:
-        """What may be corrected, the latest first."""
-        return [*reversed(self._said), *reversed(self._focus.recent)]
-
-    def _add(self, change: Change, *, corrects: bool = False) -> None:
-        if isinstance(change, Assertion):
-            if corrects or self._focus.correcting:
-                change = self._as_correction(change)
-            self._said.append(change)
-            name = change.value if change.attribute == "name" else None
-            subject = change.subject if change.subject != USER else _thing_of(change)
-            referents = self._focus.referents.seen(subject, name) if subject else self._focus.referents
-            self._focus = replace(self._focus, referents=referents, correcting=False)
-        elif isinstance(change, Ending):
-            self._focus = replace(self._focus, referents=self._focus.referents.seen(change.subject))
-        self._changes.append(change)
-
-    def _as_correction(self, change: Assertion) -> Assertion:
-        for recent in self._recent():
-            same = recent.subject == change.subject and recent.attribute == change.attribute
-            if same and recent.value.casefold() != change.value.casefold():
-                return replace(change, replaces=recent.value)
-        return change
-
     def _retracts(self, bare: str) -> bool:
         scratched = re.match(r"^scratch that\s+(?P<rest>.+)$", bare, re.IGNORECASE)
         if scratched and retraction_topic(scratched["rest"]) is None:
@@ -206,6 +164,47 @@ class _Turn:
             self._add(Retraction(about=topic))
         return True
 
+    def _turns_over(self, bare: str) -> bool:
+        """Handles what is over, denied, or somebody else's now, without the words that said it."""
+        denied_one = _NEITHER.match(bare) or _EXCEPT.match(bare)
+        marker = correction_marker(bare)
+        if marker is not None and marker.rest and not bare.startswith("no more "):
+            bare = marker.rest
+        if _QUESTION.match(bare) or _SUPPOSING.match(bare):
+            return False
+        recent = [each for each in self._recent() if each.value]
+        if recent and recent[0].polarity is Polarity.NEGATED and denied_one is not None:
+            self._adds_to_denial(recent[0], trimmed(denied_one["v"]), excepted=denied_one.re is _EXCEPT)
+            return True
+        if recent and is_over(bare):
+            over = recent[0]
+            self._add(Ending(subject=over.subject, attributes=frozenset({over.attribute}), value=over.value))
+            return True
+        denied = denied_value(bare)
+        wrong = next((each for each in recent if denied and stems(denied) <= stems(each.value)), None)
+        if wrong is not None:
+            self._add(
+                Ending(subject=wrong.subject, attributes=frozenset({wrong.attribute}), value=wrong.value)
+            )
+            self._focus = replace(self._focus, correcting=True)
+            self._wrong = True
+            return True
+        if (
+            (name := new_bearer(bare))
+            and (role := self._role())
+            and (said := person_name(name, strict=False))
+        ):
+            statement = sentence(role, "'s name", third_person("is", said, Polarity.AFFIRMED))
+            one = Cardinality.ONE
+            self._add(
+                Assertion(subject=role, attribute="name", value=said, statement=statement, cardinality=one)
+            )
+            return True
+        changes = turnover(bare, self._focus.referents, recent)
+        for change in changes:
+            self._add(change)
+        return bool(changes) and not is_disposal(bare)  # what was given up may state something, too
+
     def _corrects(self, part: str) -> bool:
         """Handles "no sorry it's anna", "make it five", "they moved it to friday"; False when it is none of these."""
         unwanted = left_out(part)
@@ -214,7 +213,7 @@ class _Turn:
         marker = correction_marker(part)
         rest = marker.rest if marker else part
         strong = marker is not None and marker.strength is not MarkerStrength.WEAK
-        if is_about_the_floor(_LEAD_IN.sub("", rest)):
+        if is_about_the_floor(LEAD_IN.sub("", rest)):
             return True
         if marker and not rest:
             self._focus = replace(self._focus, correcting=self._focus.correcting or strong)
@@ -227,7 +226,7 @@ class _Turn:
         value = new_value(rest, unmarked=False)
         if _QUESTION.match(rest) and value is None:
             return False
-        if self._states(_LEAD_IN.sub("", rest), corrects=True):
+        if self._states(LEAD_IN.sub("", rest), corrects=True):
             return True
         if value is not None:
             return self._substitute(value)
@@ -238,71 +237,9 @@ class _Turn:
             return self._substitute(rest)
         return False
 
-    def _leaves_out(self, unwanted: str) -> bool:
-        wish = next((each for each in self._recent() if each.attribute in {"want", "need"}), None)
-        value = without(wish.value, unwanted) if wish else ""
-        if wish is None or value == wish.value:
-            return False
-        statement = wish.statement.replace(wish.value, value)
-        self._add(replace(wish, value=value, statement=statement, replaces=wish.value))
-        return True
-
-    def _quiet_correction(self, part: str) -> bool:
-        """Corrections without a word that says so: "make it five people", "it's anna", "it's fixed now"."""
-        bare = _LEAD_IN.sub("", part)
-        if (name := spelled_name(bare)) is not None:
-            return self._substitute(name, only=_NAMES)
-        value = new_value(bare, unmarked=True) or trailing_correction(bare)
-        if value is not None:
-            return self._substitute(value)
-        recent = self._recent()
-        it = re.match(r"^it (?:is|ends in) (?:now )?(?P<v>.+)$", bare, re.IGNORECASE)
-        if it is None or not recent or recent[0].cardinality is not Cardinality.ONE:
-            return False
-        if recent[0].attribute in _NAMES or x_not_y(it["v"]) is not None:
-            return self._substitute(it["v"])
-        return bool(_CHANGED_NOW.search(bare)) and len(it["v"].split()) <= 6 and self._substitute(it["v"])
-
-    def _substitute(self, said: str, *, about: str = "it", only: frozenset[str] | None = None) -> bool:
-        """Puts a new value in the place of a recent one; False when nothing recent fits."""
-        new, wrong = x_not_y(trimmed(said)) or (trimmed(said), "")
-        new = re.sub(r"^(?:it is|ends in|at|on|in)\s+(?=\w)", "", new, flags=re.IGNORECASE) if wrong else new
-        old = self._corrected(new, wrong=wrong, about=about, only=only)
-        if old is None or not new:
-            return False
-        value: str | None = spliced(old.value, new, wrong)
-        if old.attribute in _NAMES:
-            value = person_name(new, strict=False)
-        if value is None or value.casefold() == old.value.casefold():
-            return False
-        statement = old.statement.replace(old.value, value)
-        if not old.value or old.value not in old.statement:
-            statement = sentence(old.subject, f"'s {old.attribute}", third_person("is", value, old.polarity))
-        self._add(replace(old, value=value, statement=statement, replaces=old.value))
-        return True
-
-    def _corrected(
-        self, new: str, *, wrong: str, about: str, only: frozenset[str] | None
-    ) -> Assertion | None:
-        recent = [each for each in self._recent() if only is None or each.attribute in only]
-        topic = content_words(about) - {"it", "that"}
-        if topic:
-            recent = [
-                each
-                for each in recent
-                if topic & content_words(f"{each.attribute} {each.value} {each.subject}")
-            ]
-        if wrong:
-            recent = [each for each in recent if content_words(wrong) <= content_words(each.value)] or recent
-        kind = value_class(new)
-        if kind is not None:
-            alike = [
-                each for each in recent if (old := value_class(each.value)) is not None and old[0] == kind[0]
-            ]
-            recent = alike or [each for each in recent if each.cardinality is Cardinality.ONE]
-        return recent[0] if recent else None
-
     def _states(self, bare: str, *, corrects: bool = False) -> bool:
+        if (liking := _LIKES_IT.match(bare)) and (liked := self._liked()):
+            bare = f"{liking['s']} {liking['p']} {liked}"
         fixed = set_phrase(bare)
         if fixed is not None:
             for change in fixed:
@@ -343,6 +280,11 @@ class _Turn:
         if isinstance(change, Assertion):
             if change.polarity is Polarity.NEGATED:
                 self._focus = replace(self._focus, ended_attribute=change.attribute)
+            if change.attribute == "switch to" and (before := self._switched_from(change)):
+                statement = sentence(
+                    change.subject, "", third_person(before.attribute, change.value, change.polarity)
+                )
+                return replace(change, attribute=before.attribute, statement=statement, replaces=before.value)
             if change.attribute == "switch to" and self._focus.ended_attribute:
                 verb = self._focus.ended_attribute
                 statement = sentence(change.subject, "", third_person(verb, change.value, change.polarity))
@@ -365,17 +307,3 @@ class _Turn:
         said = answer(bare, self._question)
         if said is not None:
             self._add(said)
-
-
-def _thing_of(change: Assertion) -> str | None:
-    """What "it" would mean after an assertion about the user."""
-    if change.cardinality is Cardinality.ONE:
-        unnameable = change.attribute in {"name", "age", "last name", "nickname"}
-        verbal = change.attribute.endswith((" in", " as", " at", " to", " from"))
-        return None if unnameable or verbal else change.attribute
-    words: list[str] = re.findall(r"[\w'-]+", change.value.casefold())
-    if len(words) > 1 and words[0] in {"a", "an", "the", "my", "our", "two", "three"}:
-        nouns = [word for word in words[1:4] if word not in {"new", "old", "in", "on", "for", "at"}]
-        if nouns:
-            return nouns[-1] if nouns[-1] in PETS else nouns[0]
-    return None

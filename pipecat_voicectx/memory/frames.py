@@ -67,9 +67,10 @@ THINGS = _set(
 """Nouns that mean the speaker's own even behind "the"."""
 
 TROUBLE = _set(
-    """broken broke break hurt hurts sprain sprained twist twisted cut burn burned injure injured lost lose missing late
-    delayed ill sick pain painful hospital stolen damaged damage dead flat cancelled sore swollen faulty leaking stuck
-    down problem trouble issue failed crashed wrong working overdue unpaid blocked headache fever flu cold cough"""
+    """broken broke break hurt hurts sprain sprained twist twisted cut burn burned injure injured lost lose missing
+    late delayed ill sick pain painful hospital stolen damaged damage dead flat cancelled sore swollen faulty
+    leaking stuck cracked smashed dented torn jammed frozen dripping clogged burst down problem trouble issue failed
+    crashed wrong working overdue unpaid blocked headache fever flu cold cough"""
 )
 """Words of facts that state something amiss ("working" only where it is denied)."""
 

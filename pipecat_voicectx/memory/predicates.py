@@ -15,17 +15,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from pipecat_voicectx.memory.clause import ADVERB, BE, Clause
-from pipecat_voicectx.memory.facts import USER, Assertion, Cardinality, Change, Ending, Polarity
+from pipecat_voicectx.memory.facts import USER, Cardinality, Change, Ending, Polarity
 from pipecat_voicectx.memory.frames import (
     EVENT_VERBS,
     HABIT_VERBS,
     OWNING,
     PARTNERS,
     THINGS,
-    WORKING,
     sentence,
 )
 from pipecat_voicectx.memory.predicates_being import being, names
+from pipecat_voicectx.memory.predicates_ending import ending, marrying, over, starting, stopping
 from pipecat_voicectx.memory.spoken_english import PERSON_RELATIONS, lemma, value_class
 from pipecat_voicectx.memory.subjects import Referents, Subject, person_name, trimmed
 
@@ -95,98 +95,6 @@ def _noun_frame(clause: Clause, noun: str) -> Iterator[Change]:
     yield clause.noun(noun, value, polarity=Polarity.NEGATED if match["not"] else Polarity.AFFIRMED)
 
 
-def _ending(clause: Clause, value: str, *attributes: str) -> Ending:
-    return Ending(subject=clause.subject, attributes=frozenset(attributes), value=trimmed(value))
-
-
-def _over(clause: Clause) -> Iterator[Change]:
-    """What has ended: jobs, couples, lives, homes, memberships."""
-    if clause.match(
-        r"(?:quit|left|lost|gave up) (?:my|the|her|his|their) job.*|"
-        r"(?:got|was|were) (?:laid off|fired|sacked|made redundant).*"
-    ):
-        yield Ending(subject=clause.subject, attributes=WORKING)
-    elif clause.match(
-        r"(?:have |has )?(?:broke|broken|split) up.*|(?:got|are|am|is) (?:divorced|separated).*|are not together.*"
-    ):
-        for partner in sorted(PARTNERS):
-            yield Ending(subject=partner, attributes=frozenset())
-        yield _ending(clause, "married", "be")
-    elif match := clause.match(
-        r"(?:has |have )?(?:just )?(?:died|passed away|passed on|is dead|is no longer with us)(?P<v>.*)"
-    ):
-        yield Ending(subject=clause.subject, attributes=frozenset())
-        if clause.subject != USER:
-            died = f"died{match['v']}".strip()
-            yield Assertion(
-                subject=clause.subject,
-                attribute="state",
-                value=died,
-                statement=sentence(clause.subject, "", died),
-                cardinality=Cardinality.ONE,
-            )
-    elif clause.match(
-        r"(?:have |has )?(?:just )?(?:finished|graduated(?: from)?|left|dropped out of) "
-        r"(?:school|university|college|uni|my studies|my degree)\b.*"
-    ):
-        yield _ending(clause, "student", "be")
-        yield _ending(clause, "", "study")
-    elif clause.subject != USER and (
-        match := clause.match(
-            r"(?P<v>(?:has |is )?(?:come|came|back|got|went) (?:back )?home\b.*|(?:was|got|has been) discharged.*|"
-            r"(?:is|got) out of (?:the )?hospital.*)"
-        )
-    ):
-        state = trimmed(match["v"])
-        yield clause.verb("state", state, shown=state, cardinality=Cardinality.ONE)
-    elif clause.match(r"(?:has |have )?(?:just )?moved (?:out|away)\b.*"):
-        yield _ending(clause, "", "live", "live in", "stay")
-    elif (
-        match := clause.match(
-            r"(?:have )?(?:left|sold|got rid of|cancelled|canceled|dropped out of|gave away|returned|lost interest in)"
-            r"\s+(?:the|my|our)\s+(?P<v>.+)"
-        )
-        or clause.match(r"gave (?:the|my|our)\s+(?P<v>.+?)\s+(?:away|up)")
-        or clause.match(rf"{BE}\s+no longer\s+(?:(?:in|at|on|with|part of|a member of)\s+)?(?P<v>.+)")
-    ):
-        yield _ending(clause, match["v"])
-
-
-def _stopping(clause: Clause) -> Iterator[Change]:
-    """ "gave up running", "used to play", "have not played in years", "switched to tea"."""
-    if match := clause.match(
-        r"(?:(?:was|were|got) told to |(?:have|has|had) to |should |must |recently )?(?:have |has )?"
-        r"(?:stop|stopped|quit|gave up|give up|given up)\s+(?P<v>.+)"
-    ):
-        words = trimmed(match["v"]).split()
-        if not words:
-            return
-        gerund = words[0].endswith("ing") and len(words) > 1
-        verb, value = (lemma(words[0]), " ".join(words[1:])) if gerund else ("do", " ".join(words))
-        yield _ending(clause, value)
-        if words[0].endswith("ing") and not gerund:
-            yield _ending(clause, "", lemma(words[0]))
-        yield clause.verb(verb, value, polarity=Polarity.NEGATED)
-    elif (match := clause.match(r"used to (?P<verb>[\w']+)\s*(?P<v>.*)")) or (
-        match := clause.match(
-            r"(?:have|has) not (?P<verb>[\w']+)\s*(?P<v>.*?)\s*(?:in|for) (?:years|months|ages|a long time|a while)"
-        )
-    ):
-        yield _ending(clause, match["v"], lemma(match["verb"]))
-    elif match := clause.match(r"(?:has |have )?(?:switched|changed|gone over|went over) to (?P<v>.+)"):
-        yield clause.verb("switch to", match["v"], shown="switched to")
-    elif match := clause.match(
-        rf"{BE} not (?P<ing>\w+ing)\s+(?P<v>.+?)\s+(?:any ?more|any longer|after all)"
-    ):
-        yield _ending(clause, match["v"])
-
-
-def _marrying(clause: Clause) -> Iterator[Change]:
-    if match := clause.match(r"(?:have |has )?(?:just )?(?:got|get|getting|were|was) married\s*(?P<v>.*)"):
-        yield _ending(clause, "single", "be")
-        yield clause.verb("marry", match["v"], shown="got married")
-
-
 def _paying(clause: Clause) -> Iterator[Change]:
     match = clause.match(r"can (?:pay|spend|afford)\s+(?:up to |at most |about |around |maximum )?(?P<v>.+)")
     if match and clause.subject == USER:
@@ -201,7 +109,8 @@ def _having(clause: Clause) -> Iterator[Change]:
         return
     value, past = trimmed(match["v"]), match["verb"].casefold() in {"had", "got"}
     dated = re.match(
-        r"^(?:an?|my|our|the)\s+(?P<n>(?:[\w-]+\s+){0,2}?[\w-]+)\s+(?P<w>(?:on|at|for|in|next|this|tomorrow)\b.+)$",
+        r"^(?:an?|my|our|the)\s+(?P<n>(?:[\w-]+\s+){0,2}?[\w-]+)\s+(?P<w>(?:on|at|for|in|next|this|"
+        r"tomorrow)\b.+)$",
         value,
         re.IGNORECASE,
     )
@@ -211,12 +120,16 @@ def _having(clause: Clause) -> Iterator[Change]:
     if no := re.match(r"^no\s+(.+)$", value, re.IGNORECASE):
         yield clause.verb("have", no[1], polarity=Polarity.NEGATED)
         return
-    named = re.match(r"^(?P<n>.+?)\s+(?:called|named|whose name is)\s+(?P<w>.+)$", value, re.IGNORECASE)
+    named = re.match(
+        r"^(?P<n>.+?)(?:\s+(?:as well|too|also))?\s+(?:called|named|whose name is)\s+(?P<w>.+)$",
+        value,
+        re.IGNORECASE,
+    )
     value = named["n"] if named else value
     if past and not _KEPT_WHEN_HAD.search(value):
         return
     if value.split()[-1].casefold() in PARTNERS:
-        yield _ending(clause, "single", "be")
+        yield ending(clause, "single", "be")
     had = "have had" if match["verb"].casefold() == "had" else "get"
     yield clause.verb(had if past else "have", value)
     if named and (name := person_name(named["w"], strict=False)):
@@ -226,7 +139,8 @@ def _having(clause: Clause) -> Iterator[Change]:
 def _living(clause: Clause) -> Iterator[Change]:
     """Where the subject lives, works, comes from."""
     if match := clause.match(
-        r"(?:live|lives|living|reside|resides|(?:have|has) (?:been living|lived))\s+(?:in|at|near|on)\s+"
+        r"(?:live|lives|living|reside|resides|(?:have|has) (?:been living|lived))\s+(?:(?:out|up|down|over|"
+        r"right|just|back) )?(?:in|at|near|on)\s+"
         r"(?P<v>.+?)(?:\s+(?:for|since)\s.*)?"
     ):
         yield clause.verb("live in", re.sub(r"\s+with\s+(?:my|our|his|her)\b.*$", "", match["v"]))
@@ -235,10 +149,11 @@ def _living(clause: Clause) -> Iterator[Change]:
         if found and name and found[1].casefold() in PERSON_RELATIONS:
             yield Clause(found[1].casefold(), "").noun("name", name)
     elif match := clause.match(
-        r"(?:have |has )?(?:just |recently )?moved\s+(?:back |over |house |home )?to\s+(?P<v>.+?)"
-        r"(?:\s+(?:last|this|in|for|to be|with|because|a few|two|three)\b.*)?"
+        r"(?:have |has )?(?:just |recently )?(?:moved|relocated|upped sticks|emigrated)\s+(?:back |over |"
+        r"house |home )?to\s+(?P<v>.+?)"
+        r"(?:\s+(?:last|this|in|over|during|for|to be|with|because|a few|two|three)\b.*)?"
     ):
-        yield _ending(clause, "", "address")
+        yield ending(clause, "", "address")
         if re.search(
             r"\b(?:road|street|lane|avenue|drive|close|square|way|court|place)$", match["v"], re.IGNORECASE
         ):
@@ -255,8 +170,10 @@ def _living(clause: Clause) -> Iterator[Change]:
     elif match := clause.match(r"(?:work|works)\s+(?:for|at|in)\s+(?P<v>.+)"):
         yield clause.verb("work at", match["v"])
     elif match := clause.match(
-        r"(?:start|starts|started|got (?:a|the) (?:new )?job|will start|am starting)\b.*?\bas\s+(?:an?\s+)?(?P<v>.+)|"
-        r"(?:have |has )?(?:became|become) an?\s+(?P<w>.+?)(?:\s+(?:last|this|in)\s.*)?"
+        r"(?:start|starts|started|got (?:a|the) (?:new )?job|will start|"
+        r"am starting)\b.*?\bas\s+(?:an?\s+)?(?P<v>.+)|"
+        r"(?:have |has )?(?:became|become|(?:re)?(?:trained|qualified) (?:as|"
+        r"to be)) an?\s+(?P<w>.+?)(?:\s+(?:last|this|in)\s.*)?"
     ):
         yield clause.verb("work as", match["v"] or match["w"])
     elif match := clause.match(r"(?:come|comes)\s+from\s+(?P<v>.+)"):
@@ -267,8 +184,10 @@ def _living(clause: Clause) -> Iterator[Change]:
 
 def _liking(clause: Clause) -> Iterator[Change]:
     match = clause.match(
-        r"(?P<not>(?:do|does) not (?:really )?|never )?(?P<verb>like|likes|love|loves|enjoy|enjoys|adore|adores|hate|"
-        r"hates|dislike|dislikes|can not stand|can not bear|prefer|prefers|would rather|would prefer|would love)\s+"
+        r"(?P<not>(?:do|does) not (?:really )?|never )?(?P<verb>like|likes|love|loves|enjoy|enjoys|adore|"
+        r"adores|hate|"
+        r"hates|dislike|dislikes|can not stand|can not bear|prefer|prefers|would rather|would prefer|"
+        r"would love)\s+"
         r"(?P<v>.+)"
     )
     if match is None:
@@ -343,7 +262,8 @@ def _denying(clause: Clause) -> Iterator[Change]:
         yield replace(said, statement=statement)
         return
     match = clause.match(
-        r"(?:(?P<aux>do|does|can|could|will|would|may) not|never|(?P<no>no longer))\s+(?:ever\s+|even\s+|really\s+)?"
+        r"(?:(?P<aux>do|does|can|could|will|would|may) not|never|(?P<no>no longer))\s+(?:ever\s+|even\s+|"
+        r"really\s+)?"
         r"(?P<verb>[\w']+)\s*(?P<v>.*)"
     )
     if match is None:
@@ -354,7 +274,7 @@ def _denying(clause: Clause) -> Iterator[Change]:
         return
     value = trimmed(match["v"])
     if match["no"] or re.search(r"\b(?:any ?more|any longer)\b", clause.text, re.IGNORECASE):
-        yield _ending(clause, value) if value else _ending(clause, "", verb)
+        yield ending(clause, value) if value else ending(clause, "", verb)
     shown = f"can not {verb}" if able else verb
     yield clause.verb("have" if verb in OWNING else verb, value, polarity=Polarity.NEGATED, shown=shown)
 
@@ -392,6 +312,6 @@ def _doing(clause: Clause) -> Iterator[Change]:
 
 
 _FRAMES: tuple[Callable[[Clause], Iterator[Change]], ...] = (
-    _over, _stopping, _marrying, names, _paying, being, _living, _having, _liking, _wanting, _progressive, _denying,
-    _doing,
+    over, stopping, starting, marrying, names, _paying, being, _living, _having, _liking, _wanting, _progressive,
+    _denying, _doing,
 )  # fmt: skip

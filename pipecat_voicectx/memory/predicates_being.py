@@ -17,6 +17,7 @@ __all__ = ["being", "names"]
 _WHEN = re.compile(
     r"\s+(?:in \w+|yesterday|today|tomorrow|last \w+|this \w+|next \w+|on \w+)$", re.IGNORECASE
 )
+_LIVES_NOW = re.compile(r"\b(?:these days|nowadays|now|currently|since)\b", re.IGNORECASE)
 _YEARS = re.compile(r"\s*(?:years? old|years? of age)$", re.IGNORECASE)
 _NOT_A_PLACE = re.compile(
     r"^at (?:home|work|the moment|school|university|uni|college|a loss|risk)\b", re.IGNORECASE
@@ -28,7 +29,7 @@ def names(clause: Clause) -> Iterator[Change]:
     if match := clause.match(rf"{BE} (?:called|named)\s+(?P<v>.+)|(?:goes|go) by\s+(?P<w>.+)"):
         if name := person_name(match["v"] or match["w"], strict=False):
             yield clause.noun("name", name)
-    elif match := clause.match(rf"{BE}\s+(?P<v>.+)"):
+    elif match := clause.match(rf"{BE}\s+(?:{ADVERB}\s+)?(?P<v>.+)"):
         name = person_name(match["v"], strict=True)
         if name is not None and not (clause.subject == USER and is_occupation(match["v"])):
             yield clause.noun("name", name)
@@ -64,6 +65,14 @@ def being(clause: Clause) -> Iterator[Change]:
         yield clause.verb("like", found[1] or found[2], polarity=polarity)
     elif found := re.match(r"^(?:now )?(?:working|employed|hired) as (?:an? )?(.+)$", value, re.IGNORECASE):
         yield clause.verb("work as", found[1], polarity=polarity)
+    elif found := re.match(r"^an? size (.+)$", value, re.IGNORECASE):
+        yield clause.noun("size", found[1], polarity=polarity)
+    elif _LIVES_NOW.search(clause.text) and (
+        found := re.match(r"^in ((?!a |an |the |my |charge|love)[\w ]+)$", value)
+    ):
+        yield clause.verb("live in", found[1])
+    elif _LIVES_NOW.search(clause.text) and (found := re.match(r"^at ((?:the|a|an) [\w ]+)$", value)):
+        yield clause.verb("be staying", f"at {found[1]}", shown="is staying")
     elif found := re.match(r"^born (?:(on)|in|at) (.+)$", value, re.IGNORECASE):
         yield clause.noun("birthday" if found[1] else "birthplace or date", trimmed(found[2]))
     else:

@@ -34,6 +34,7 @@ from pipecat_voicectx.memory.facts import (
 )
 from pipecat_voicectx.memory.frames import CONSUMING, OWNING, TROUBLE
 from pipecat_voicectx.memory.spoken_english import value_class
+from pipecat_voicectx.memory.turnovers import stems
 
 __all__ = ["Add", "Delete", "Keep", "Operation", "Update", "apply_operations", "reconcile"]
 
@@ -72,6 +73,10 @@ Operation = Add | Update | Delete | Keep
 
 # Attributes whose whole value may be a time.
 _TIMED = frozenset({"wants to be called"})
+# What is amiss when it is denied: what does not work, has not come.
+_AWAITED = frozenset(
+    {"work", "arrive", "come", "deliver", "charge", "start", "open", "load", "connect", "respond"}
+)
 # Attributes that are one question with several verbs.
 _FAMILIES = (CONSUMING, OWNING, frozenset({"go to", "study at"}))
 
@@ -212,7 +217,7 @@ class _Plan:
 
     def end(self, said: Ending) -> None:
         """Ends what is over."""
-        words = content_words(said.value)
+        words = stems(said.value)
         for fact in self._current():
             if self._is_later(fact) or (self._turn_id in fact.source_turns and fact.id in self._before):
                 continue
@@ -220,10 +225,8 @@ class _Plan:
                 continue
             if said.attributes and not any(_related(fact.attribute, each) for each in said.attributes):
                 continue
-            about = content_words(f"{fact.attribute} {fact.value}")
-            if words and not (
-                words <= about or (content_words(fact.value) and content_words(fact.value) <= words)
-            ):
+            about = stems(f"{fact.attribute} {fact.value}")
+            if words and not (words <= about or (stems(fact.value) and stems(fact.value) <= words)):
                 continue
             trouble = said.scope is EndingScope.TROUBLE
             if fact.polarity is Polarity.NEGATED and not said.attributes and not trouble:
@@ -275,7 +278,7 @@ def _about(words: frozenset[str], text: str, about: frozenset[str], value: froze
 def _is_amiss(fact: Fact) -> bool:
     words = content_words(f"{fact.attribute} {fact.value}")
     if fact.polarity is Polarity.NEGATED:
-        return "working" in words or "work" in words
+        return bool(stems(" ".join(words)) & _AWAITED)
     return bool(words & (TROUBLE - {"working"}))
 
 

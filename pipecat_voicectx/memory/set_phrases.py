@@ -22,17 +22,21 @@ from pipecat_voicectx.memory.subjects import Referents, noun_attribute, person_n
 __all__ = ["answer", "ended_relation", "set_phrase"]
 
 _CALLED_ME = re.compile(
-    r"^(?:please |just |you can |everybody |everyone |people |my friends |all my friends )*calls? me (?P<v>.+)$",
+    r"^(?:please |just |you can |you may |everybody |everyone |most |people |my friends |all my friends |"
+    r"my family )*"
+    r"(?:just )?calls? me (?P<v>.+?)(?: though)?$",
     re.IGNORECASE,
 )
 _WHEN = re.compile(r"^(?:in|at|on|after|before|tomorrow|tonight)\b", re.IGNORECASE)
 _NOT_A_WAY = re.compile(r"^(?:back|when|if|later|again|an? )", re.IGNORECASE)
 _SPEAKING = re.compile(
-    r"^(?:this is (?P<a>[\w' -]+?)(?:\s+(?:speaking|here|calling))?|(?:it is |i am )?(?P<b>[\w' -]+?)\s+speaking)$",
+    r"^(?:this is (?P<a>[\w' -]+?)(?:\s+(?:speaking|here|calling))?|(?:it is |"
+    r"i am )?(?P<b>[\w' -]+?)\s+speaking)$",
     re.IGNORECASE,
 )
 _REACH = re.compile(
-    r"^(?:you )?can (?:call|reach|phone|ring|text|email|contact) me\s+(?:(?:by|via) \w+ )?(?:on|at|under)\s+(?P<v>.+)$",
+    r"^(?:you )?can (?:call|reach|phone|ring|text|email|contact) me\s+(?:(?:by|via) \w+ )?(?:on|at|"
+    r"under)\s+(?P<v>.+)$",
     re.IGNORECASE,
 )
 _DO_NOT_CALL = re.compile(
@@ -52,14 +56,35 @@ _COUPLE = re.compile(
 _RECOVERED = re.compile(
     r"^(?P<n>(?:the|my|our)\s+[\w ]+?|it)\s+(?P<v>(?:(?:is|are|has|have|was|got)\s+)?"
     r"(?:(?:been|finally|now|all|much|completely|already|just|feeling|working)\s+)*"
-    r"(?:fine|better|fixed|okay|ok|healed|healthy|resolved|sorted|repaired|found|delivered|returned|paid|over|gone|"
+    r"(?:fine|better|fixed|okay|ok|healed|healthy|resolved|sorted|repaired|found|delivered|returned|paid|"
+    r"over|gone|"
     r"working|again|solved|cured|turned up|arrived|came back|came through)\b.*)$",
     re.IGNORECASE,
 )
 _OF_US = re.compile(r"^there (?:will be|are|is) (?P<v>[\w -]+?) of us\b", re.IGNORECASE)
+_WE_ARE = re.compile(
+    r"^(?:so |now )*(?:we (?:will be|would be|are|make)|it (?:is|will be)(?=.* (?:of us|people|"
+    r"with the))) (?:only |just |now )*"
+    r"(?P<v>[\w -]+?)(?: of us| people| persons| in total| altogether| now| with the \w+)+$|"
+    r"^(?:so )?we will be (?:only |just )*(?P<w>[\w -]+)$",
+    re.IGNORECASE,
+)
+_THE_NAME = re.compile(r"^the name is (?P<v>[\w' -]+)$", re.IGNORECASE)
+_TALKING_TO = re.compile(
+    r"^you are (?:talking|speaking|chatting) (?:to|with) (?P<v>[\w' -]+)$", re.IGNORECASE
+)
+_HOME_IS = re.compile(
+    r"^home (?:for (?:me|us) )?is (?:now )?(?:in )?(?P<v>[\w' -]+?)(?: now| these days| at the moment)?$",
+    re.IGNORECASE,
+)
+_GROWN_ON = re.compile(
+    r"^(?P<v>[\w -]+?) (?:has|have|is|are) (?:really |slowly )?(?:grown|growing) on me(?: lately| now)?$",
+    re.I,
+)
 _BIRTHDAY = re.compile(r"^it is my (?P<n>\w+?)(?:['’]s|s) birthday (?P<v>.+)$", re.IGNORECASE)
 _ORDER = re.compile(
-    r"^(?:an?|one|two|three|four|five|six) (?:\w+ ){0,2}?(?:table|room|ticket|tickets|rooms|reservation|booking|"
+    r"^(?:an?|one|two|three|four|five|six) (?:\w+ ){0,2}?(?:table|room|ticket|tickets|rooms|reservation|"
+    r"booking|"
     r"appointment|taxi|cab)\b(?! (?:is|are|was|has|costs?))",
     re.IGNORECASE,
 )
@@ -68,6 +93,11 @@ _CHOICE = re.compile(r"\bprefer (?:an? |the )?(?P<a>\w+) or (?:an? |the )?(?P<b>
 _WHICH = re.compile(
     r"\b(?:what|which) (?:is your |(?:kind|type|sort) of )?(?P<n>[\w ]{3,30}?)"
     r"(?: (?:do|are|is|would|did|have|should|can) .*)?$"
+)
+# Four digits at least, as they are dictated.
+_DIGITS = re.compile(
+    r"^(?:(?:oh|zero|one|two|three|four|five|six|seven|eight|nine|double|triple|\d+)[\s-]*){4,}$",
+    re.IGNORECASE,
 )
 _NO_ANSWER = frozenset(
     {"yes", "no", "yeah", "nope", "sure", "i do not know", "maybe", "okay", "fine", "right"}
@@ -94,6 +124,15 @@ def set_phrase(bare: str) -> list[Change] | None:
         return [replace(said, polarity=Polarity.NEGATED)]
     if (match := _OF_US.match(bare)) and is_number_phrase(match["v"]):
         return [_of_user("party size", match["v"], f"The user's party size is {match['v']}.", one=True)]
+    if match := _THE_NAME.match(bare) or _TALKING_TO.match(bare):
+        name = person_name(match["v"], strict=False)
+        return [_of_user("name", name, f"The user's name is {name}.", one=True)] if name else None
+    if match := _HOME_IS.match(bare):
+        return [_of_user("live in", match["v"], f"The user lives in {match['v']}.", one=True)]
+    if match := _GROWN_ON.match(bare):
+        return [_of_user("like", match["v"], f"The user likes {match['v']}.")]
+    if (match := _WE_ARE.match(bare)) and is_number_phrase(size := match["v"] or match["w"]):
+        return [_of_user("party size", size, f"The user's party size is {size}.", one=True)]
     if match := _BIRTHDAY.match(bare):
         who, when = match["n"].casefold(), trimmed(match["v"])
         said = _of_user("birthday", when, f"The user's {who}'s birthday is {when}.", one=True)
@@ -101,7 +140,8 @@ def set_phrase(bare: str) -> list[Change] | None:
     if _ORDER.match(bare):
         return [_of_user("want", trimmed(bare), f"The user wants {trimmed(bare)}.")]
     if match := _SPEAKING.match(bare):
-        name = person_name(match["a"] or match["b"], strict=match["a"] is not None)
+        tells = re.search(r"\b(?:speaking|calling|here)$", bare, re.IGNORECASE) is not None
+        name = person_name(match["a"] or match["b"], strict=not tells)
         return [_of_user("name", name, f"The user's name is {name}.", one=True)] if name else None
     return None
 
@@ -135,7 +175,7 @@ def _recovered(noun: str, state: str, referents: Referents) -> list[Change]:
     """ "the heating has been fixed": what was amiss with it is over, and this is how it is now."""
     noun = re.sub(r"^(?:the|my|our)\s+", "", noun, flags=re.IGNORECASE).casefold()
     noun = (referents.it or "") if noun == "it" else noun
-    if not noun or re.search(r"\bnot\b", state):
+    if not noun or re.search(r"\b(?:not|is|are|has|have|was|does)\b", noun) or re.search(r"\bnot\b", state):
         return []
     value = re.sub(r"^(?:is|are|has|have|was|got)\s+", "", state, flags=re.IGNORECASE)
     said = _of_user(noun, value, f"The user's {noun} {state}.", one=True)
@@ -145,13 +185,15 @@ def _recovered(noun: str, state: str, referents: Referents) -> list[Change]:
 def answer(bare: str, question: str) -> Assertion | None:
     """A short answer, understood by the question before it; contractions must have been expanded."""
     asked = question.casefold().strip(" ?.!")
-    if not asked or len(bare.split()) > 6:
+    if not asked or len(bare.split()) > 14:
         return None
     plain = re.sub(
         r"^(?:it is|that is|this is|i am|from|in|on|at|a|an|the)\s+", "", bare, flags=re.IGNORECASE
     )
     value = trimmed(plain)
     if not value or value.casefold() in _NO_ANSWER:
+        return None
+    if len(bare.split()) > 6 and not re.search(r"\b(?:number|phone|mobile)\b", asked):
         return None
     if _WHO.search(asked):
         name = person_name(value, strict=False)
@@ -164,6 +206,8 @@ def answer(bare: str, question: str) -> Assertion | None:
         return _of_user("live in", value, f"The user lives in {value}.", one=True)
     if re.search(r"\bhow old are you\b", asked):
         return _of_user("age", value, f"The user is {value} years old.", one=True)
+    if re.search(r"\b(?:number|phone|mobile)\b", asked) and _DIGITS.match(value):
+        return _of_user("phone number", value, f"The user's phone number is {value}.", one=True)
     which = _WHICH.search(asked)
     if which and 1 <= len(which["n"].split()) <= 3:
         noun = noun_attribute(which["n"].strip())

@@ -17,6 +17,7 @@ __all__ = [
     "clauses",
     "expand_contractions",
     "is_number_phrase",
+    "kind_span",
     "lemma",
     "spoken_number",
     "value_class",
@@ -71,12 +72,24 @@ _CONTRACTIONS = (
     (r"\b(i|you|we|they)['’]ve\b", r"\1 have"),
     (r"\b(i|you|he|she|it|we|they)['’]ll\b", r"\1 will"),
     (
+        r"\b(he|she)['’]s\b(?=\s+(?:just |already |now |since )?(?!married|retired|divorced|engaged|tired|"
+        r"worried|excited|interested|scared|bored|called|named|need|bed|red|based|used|supposed|located|"
+        r"employed|"
+        r"broke)\w{2,}ed\b)",
+        r"\1 has",
+    ),
+    (
+        r"\b(it|that|he|she|there)['’]s\b(?=\s+(?:been|gone|turned|come|got|had|grown|moved|left|died)\b)",
+        r"\1 has",
+    ),
+    (
         r"\b(he|she|it|that|there|here|who|what|where|how|everyone|everybody|name)['’]s\b(?=\s+got\b)",
         r"\1 has",
     ),
     (r"\b(he|she|it|that|there|here|who|what|where|how)['’]s\b", r"\1 is"),
     (
-        r"\b(\w+)['’]s\b(?=\s+(?:called|named|allergic|not|a|an|the|in|at|on|pregnant|ill|sick|retired|married|"
+        r"\b(\w+)['’]s\b(?=\s+(?:off|over|gone|cancelled|canceled|back|broken|fixed|better|nicer|retired|"
+        r"left|called|named|allergic|not|a|an|the|in|at|on|pregnant|ill|sick|retired|married|"
         r"diabetic|vegan|vegetarian|from|\w{2,}ing)\b)",
         r"\1 is",
     ),
@@ -86,6 +99,7 @@ _CONTRACTIONS = (
     (r"\bwon['’]t\b", "will not"),
     (r"\bain['’]t\b", "is not"),
     (r"\b(do|does|did|is|are|was|were|have|has|had|would|should|could|must|need)n['’]?t\b", r"\1 not"),
+    (r"\bname['’]s\b", "name is"),
     (r"\b(?:wanna)\b", "want to"),
     (r"\b(?:gonna)\b", "going to"),
     (r"\b(?:gotta)\b", "got to"),
@@ -94,23 +108,33 @@ _CONTRACTIONS = (
 _CONTRACTION_PATTERNS = tuple((re.compile(a, re.IGNORECASE), b) for a, b in _CONTRACTIONS)
 
 _PUNCTUATION = re.compile(r"\s*(?:[.!?;:]+(?=\s|$)|[,—–](?=\s|$)|\s-\s)\s*")
-_SUBJECT = r"(?:i|we|he|she|they|it|my|our|his|her|their|me and my|there|that|you|everybody|everyone)"
+_SUBJECT = (
+    r"(?:i|we|he|she|they|it|my|our|his|her|their|me and my|there|that|you|everybody|everyone|"
+    r"the \w+ (?:is|are|was|has|works|runs|does|got)|no more)"
+)
 _CONNECTIVE = re.compile(
-    rf"\s+(?:and|but|so|because|although|though|while|plus|or)\s+"
+    rf"\s+(?:and|but|so|because|although|though|while|plus|or|since \w+)\s+"
     rf"(?!i (?:are|were|both|broke up|split up)\b)(?={_SUBJECT}\b)|\s+because\s+",
     re.IGNORECASE,
 )
 _VERB = (
-    r"(?:am|is|are|was|were|have|has|had|do|does|did|will|would|can|could|should|need|want|like|love|hate|prefer|"
-    r"live|lives|lived|work|works|got|get|just|also|actually|never|always|used|moved|moves|went|go|goes|start|starts|"
-    r"started|bought|sold|drink|eat|eats|play|plays|speak|speaks|changed|switched|left|gave|stopped|quit|turn|turns|"
-    r"turned|said|told|took|take|usually|really|still|now|changed|meant|mean|broke|died|passed|come|came|supports)"
+    r"(?:am|is|are|was|were|have|has|had|do|does|did|will|would|can|could|should|need|want|like|love|hate|"
+    r"prefer|"
+    r"live|lives|lived|work|works|got|get|just|also|actually|never|always|used|moved|moves|went|go|goes|"
+    r"start|starts|"
+    r"started|bought|sold|drink|eat|eats|play|plays|speak|speaks|changed|switched|left|gave|stopped|quit|"
+    r"turn|turns|"
+    r"turned|relocated|retrained|cancelled|dropped|ditched|met|adopted|said|told|took|take|usually|really|"
+    r"still|now(?= \w)|changed|meant|mean|broke|died|passed|come|came|supports)"
 )
 # A pronoun and a verb in the middle of a run-on start a clause of their own, unless the word before leads into it.
 _RUN_ON = re.compile(
     rf"(?<!\bthat)(?<!\bif)(?<!\bwhen)(?<!\bwhat)(?<!\bwhere)(?<!\bhow)(?<!\bas)(?<!\bthan)(?<!\bthink)(?<!\bguess)"
-    rf"(?<!\bsaid)(?<!\bsay)(?<!\byou)(?<!\bhope)(?<!\bwhich)(?<!\bwho)(?<!\bwhy)(?<!\bmeans)(?<!\btime)(?<!\bimagine)"
-    rf"(?<!\bsuppose)(?<!\bthing)(?<!\band)\s+(?=(?:i|we|he|she|they|it|that)\s+{_VERB}\b)",
+    rf"(?<!\bdo)(?<!\bdoes)(?<!\bdid)(?<!\bcan)(?<!\bcould)(?<!\bshould)(?<!\bshall)(?<!\bmay)(?<!\bwill)(?<!\bwould)"
+    rf"(?<!\bmust)(?<!\bam)(?<!\bare)(?<!\bis)(?<!\bwas)(?<!\bwere)(?<!\bpretend)(?<!\bassume)(?<!\bwish)(?<!\bwhether)"
+    rf"(?<!\bsaid)(?<!\bsay)(?<!\bas)(?<!\byou)(?<!\bhope)(?<!\bwhich)(?<!\bwho)(?<!\bwhy)(?<!\bmeans)(?<!\btime)(?<!\bimagine)"
+    rf"(?<!\bsuppose)(?<!\bthing)(?<!\band)\s+(?=(?:(?:i|we|he|she|they|it|that)\s+{_VERB}|(?:her|his|"
+    rf"their|my)\s+name\s+is|(?:everybody|everyone|(?:most )?people)\s+calls?)\b)",
     re.IGNORECASE,
 )
 
@@ -126,7 +150,7 @@ _IRREGULAR = {
     "leaving": "leave", "giving": "give", "writing": "write", "riding": "ride", "smoking": "smoke", "loving": "love",
     "getting": "get", "planning": "plan", "sitting": "sit", "shopping": "shop", "studies": "study", "flies": "fly",
     "dancing": "dance", "hiking": "hike", "cycling": "cycle", "arriving": "arrive", "married": "marry",
-    "switched": "switch", "needs": "need",
+    "switched": "switch", "being": "be", "needs": "need",
 }  # fmt: skip
 
 _NUMBER_TEXT = """oh zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
@@ -140,12 +164,13 @@ _DAYS = "monday tuesday wednesday thursday friday saturday sunday today tomorrow
 _MONEY = "euros euro dollars dollar pounds pound bucks quid"
 
 _NUMBER = rf"(?:{'|'.join(sorted(_NUMBERS))}|\d[\d,.:]*)"
-_NUMBER_RUN = re.compile(rf"\b{_NUMBER}\b(?:[\s-]+(?:and\s+)?{_NUMBER}\b)*", re.IGNORECASE)
+_NUMBER_RUN = re.compile(rf"\b{_NUMBER}\b(?:[\s-]+(?:and\s+(?:a\s+)?)?{_NUMBER}\b)*", re.IGNORECASE)
 _ORDINAL = rf"(?:(?:twenty|thirty)[\s-])?(?:{'|'.join(_ORDINALS.split())})|\d{{1,2}}(?:st|nd|rd|th)"
 _DATE_SPAN = re.compile(
     rf"(?:the\s+)?\b(?:{_ORDINAL})(?:\s+(?:of\s+)?(?:{'|'.join(_MONTHS.split())}))?\b"
     rf"|\b(?:{'|'.join(_MONTHS.split())})\s+(?:the\s+)?(?:{_ORDINAL}|\d{{1,2}})\b"
-    rf"|\b(?:{'|'.join(_DAYS.split())})\b(?:\s+(?:morning|afternoon|evening|night|at\s+\w+(?:\s+thirty|\s+fifteen)?))?",
+    rf"|\b(?:{'|'.join(_DAYS.split())})s?\b(?:\s+(?:morning|afternoon|evening|night|at\s+\w+(?:\s+thirty|"
+    rf"\s+fifteen)?))?",
     re.IGNORECASE,
 )
 
@@ -183,6 +208,27 @@ def lemma(verb: str) -> str:
     return verb
 
 
+_TIME_SPAN = re.compile(
+    rf"\b(?:(?:half|quarter) (?:past|to) {_NUMBER}|half (?:one|two|three|four|five|six|seven|eight|nine|"
+    rf"ten|eleven|twelve)|{_NUMBER} (?:o['’]?clock|am|pm|a m|p m|thirty|fifteen|"
+    rf"forty[ -]five)"
+    rf"|(?<=\bat ){_NUMBER})\b",
+    re.IGNORECASE,
+)
+
+
+def kind_span(text: str, kind: str) -> tuple[int, int] | None:
+    """Where in a text a value of a kind is, as `value_class` names kinds; None when there is none."""
+    if kind == "date":
+        found = _DATE_SPAN.search(text)
+    elif kind == "time":
+        found = _TIME_SPAN.search(text)
+    else:
+        numbers = (number for number in _NUMBER_RUN.finditer(text) if number[0].casefold() != "oh")
+        found = next(numbers, None)
+    return found.span() if found is not None else None
+
+
 def is_number_phrase(text: str) -> bool:
     """Whether the text is a number: digits, or number words only."""
     words = re.findall(r"[\w']+", text.casefold())
@@ -190,13 +236,11 @@ def is_number_phrase(text: str) -> bool:
 
 
 def value_class(text: str) -> tuple[str, tuple[int, int]] | None:
-    """The kind of thing a value turns on ("date", "number") and where it is: what a correction would replace."""
-    date = _DATE_SPAN.search(text)
-    if date is not None:
-        return "date", date.span()
-    for number in _NUMBER_RUN.finditer(text):
-        if number[0].casefold() != "oh":
-            return "number", number.span()
+    """The kind of thing a value turns on ("date", "time", "number") and where: what a correction would replace."""
+    for kind in ("date", "time", "number"):
+        span = kind_span(text, kind)
+        if span is not None:
+            return kind, span
     return None
 
 

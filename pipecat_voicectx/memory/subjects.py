@@ -48,6 +48,8 @@ _THE = re.compile(
     re.IGNORECASE,
 )
 _POSSESSOR = re.compile(r"^(?P<who>[\w ]+?)['’]?s['’]?\s+(?P<what>[\w ]+)$")
+_FAMILY_TEXT = "mum mom mama dad papa grandma granny gran nan grandpa grandad granddad auntie"
+_FAMILY = frozenset(_FAMILY_TEXT.split())
 _PLURALS = frozenset({"parents", "children", "twins", "siblings"})
 _VERB_FORMS = frozenset(
     {
@@ -176,6 +178,10 @@ def parse_subject(
     if match := re.match(r"^(she|he)\s+(.+)$", clause, re.IGNORECASE):
         key = referents.she if match[1].casefold() == "she" else referents.he
         return (Subject(key=key), match[2]) if key else None
+    if match := re.match(r"^(?:her|his|their) name\s+(.+)$", clause, re.IGNORECASE):
+        female = clause.casefold().startswith("her")
+        key = (referents.she or referents.he) if female else (referents.he or referents.she)
+        return (Subject(key=key, attribute="name"), match[1]) if key else None
     if match := re.match(r"^they\s+(.+)$", clause, re.IGNORECASE):
         return (Subject(key=referents.they), match[1]) if referents.they else None
     if match := re.match(r"^it\s+(.+)$", clause, re.IGNORECASE):
@@ -191,6 +197,8 @@ def parse_subject(
         known = noun.split()[-1] in THINGS | PETS or noun in user_nouns or noun == referents.it
         return (_noun_subject(match["np"]), match["rest"]) if known else None
     words = clause.split()
+    if len(words) >= 2 and words[0].casefold() in _FAMILY and _is_verb(words[1]):
+        return Subject(key=words[0].casefold()), " ".join(words[1:])
     if len(words) >= 2 and (bearer := referents.bearer(words[0])):
         return Subject(key=bearer, name=words[0]), " ".join(words[1:])
     if len(words) >= 2 and words[0].casefold() in GIVEN_NAMES and _is_verb(words[1]):

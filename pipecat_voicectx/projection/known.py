@@ -7,8 +7,9 @@ on the turn first, then on what this call established, then on the profile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.dual_recall import DualRecall
@@ -66,7 +67,7 @@ class _Purse:
 
 def known_lines(
     cache: HotCache,
-    session: Iterable[Fact],
+    session: Sequence[Fact],
     recalled: DualRecall | None,
     *,
     turn: int,
@@ -96,8 +97,8 @@ def known_lines(
     of_call = [fact for fact in session if shown(fact)]
     latest = purse.line(fact.statement for fact in reversed(of_call[-config.session_facts :]))
     said_here = {fact.id for fact in session}
-    profile = [fact for fact in cache.facts if fact.id not in said_here and shown(fact)]
-    about = purse.line(fact.statement for fact in profile[: config.profile_facts])
+    profile = (fact for fact in cache.facts if fact.id not in said_here and shown(fact))
+    about = purse.line(fact.statement for fact in islice(profile, config.profile_facts))
     before = ""
     if turn <= config.opening_turns:
         before = purse.line([cache.last_call_summary], lead="Last call: ")

@@ -156,9 +156,11 @@ class FactSession:
     ) -> tuple[RecalledLine, ...]:
         """Lines for a confirmed turn, with what is ready; counts the turn for topics and emergence."""
         self._silent = False
-        shift = self._topic.add_turn(text, vector)
         staged = self._staged
-        if staged is not None and not self._is_about(staged, text) and shift.shifted:
+        if staged is None or self._is_about(staged, text):
+            # What is ready is about these words; the topic is for later turns to know.
+            asyncio.get_running_loop().call_soon(self._topic.add_turn, text, vector)
+        elif self._topic.add_turn(text, vector).shifted:
             self.stale += 1
             self._staged = staged = None
         if staged is not None:
@@ -199,7 +201,7 @@ class FactSession:
     def hear(self, text: str) -> None:
         """The caller has said this so far."""
         self._latest = text
-        if is_low_signal(text) or self._closed:
+        if self._closed:
             return
         self._heard = text
         if not self._staging:
@@ -223,7 +225,8 @@ class FactSession:
         try:
             while (text := self._heard) is not None:
                 self._heard = None
-                self._take(text, {})
+                if not is_low_signal(text):
+                    self._take(text, {})
                 await asyncio.sleep(0)
         finally:
             self._staging = False

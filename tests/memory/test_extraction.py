@@ -78,6 +78,58 @@ SUPERSEDED = [
 ]
 
 
+TURNOVERS = [
+    (["i own a saab", "i sold the saab and bought a tesla"], "tesla", "saab"),
+    (["my supervisor is called petra", "petra left and now it's a man called igor"], "igor", "petra"),
+    (["home for me is turin", "not turin any longer it's milan"], "milan", ""),
+    (["my repair is on monday", "the shop rang and said it's been moved to friday"], "friday", "monday"),
+    (["i study physics", "i've switched to chemistry"], "chemistry", "physics"),
+    (["i'm a postman", "not anymore i retrained as a nurse"], "nurse", "postman"),
+    (["i can't stand opera", "opera has grown on me"], "likes opera", "not like opera"),
+    (["my lamp is broken", "i got the lamp repaired this morning"], "repaired", "is broken"),
+    (["the parcel hasn't arrived", "it arrived just now"], "", "not arrived"),
+    (["i play golf", "no more golf for me"], "", "golf"),
+    (["we have two children", "it's three now"], "three", "two"),
+    (["i come from ghent not bruges"], "ghent", "bruges"),
+    (["i drink tea", "my doctor made me give up tea"], "", "drinks tea"),
+]
+
+
+@pytest.mark.parametrize(("turns", "now", "before"), TURNOVERS, ids=lambda value: str(value)[:40])
+def test_F12_what_ends_without_being_named_as_it_was_is_hidden(
+    turns: list[str], now: str, before: str
+) -> None:
+    known = statements(*turns)
+    assert now in known
+    assert not before or before not in known
+
+
+@pytest.mark.parametrize(
+    "request_to_forget",
+    [
+        "i'd rather you didn't keep that", "make sure you don't store that number", "wipe that please",
+        "that stays between us", "get rid of my door code", "take the door code out of your notes",
+    ],
+)  # fmt: skip
+def test_requests_to_forget_come_in_many_forms(request_to_forget: str) -> None:
+    assert "door code" in statements("my door code is four four one")
+    assert "door code" not in statements("my door code is four four one", request_to_forget)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "do i need a visa",
+        "can i have dessert with nuts",
+        "sorry go on",
+        "let's pretend i'm called sam",
+        "what did you say",
+    ],
+)
+def test_questions_suppositions_and_talk_about_the_talk_state_nothing(text: str) -> None:
+    assert statements("i'm allergic to peanuts", text) == "the user is allergic to peanuts."
+
+
 @pytest.mark.parametrize(("turns", "now", "before"), SUPERSEDED, ids=lambda value: str(value)[:40])
 def test_F12_what_is_superseded_is_hidden(turns: list[str], now: str, before: str) -> None:
     said = statements(*turns)

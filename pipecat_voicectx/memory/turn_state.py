@@ -1,0 +1,175 @@
+"""One pass over one turn, so far: what was said in it and before it, and what it changes.
+
+The base of the readings in `substitutions` and `extraction`. Immutable values go in and out; the pass itself collects.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from pipecat_voicectx.memory.corrections import (
+    x_not_y,
+)
+from pipecat_voicectx.memory.facts import (
+    USER,
+    Assertion,
+    Cardinality,
+    Change,
+    Ending,
+    Fact,
+    Polarity,
+)
+from pipecat_voicectx.memory.frames import CONSUMING, HABIT_VERBS, sentence, third_person
+from pipecat_voicectx.memory.spoken_english import (
+    PETS,
+    expand_contractions,
+)
+from pipecat_voicectx.memory.subjects import Referents
+
+__all__ = ["LEAD_IN", "NAMES", "ConversationFocus", "Extraction", "TurnState"]
+
+# Chosen: what a correction may reach back to, in assertions.
+_MAX_RECENT = 6
+_PRONOUNS = frozenset(
+    {"it", "that", "this", "them", "him", "her", "one", "those", "these", "some", "so", "there"}
+)
+NAMES = frozenset({"name", "last name"})
+"""Attributes that hold a name."""
+LEAD_IN = re.compile(
+    r"^(?:(?:and|but|so|well|oh|yeah|yes|yep|okay|ok|hi|hello|hey|good (?:morning|afternoon|evening)|also|"
+    r"now|then|"
+    r"plus|anyway|listen|look|right|honestly|basically|to be honest|by the way|guess what|you know|"
+    r"the thing is|"
+    r"because|since|please|in fact|as i said|i told you|i should (?:say|mention)|"
+    r"i (?:think|guess|believe) (?=i |my |we |our )|to be fair|just so you know|fyi|apparently|"
+    r"thinking about it|"
+    r"for the record|you should know|these days|better|"
+    r"(?:at|from) (?:the moment|next (?:week|month|year)|now on)|everybody knows|of course)\b[\s,]*)+",
+    re.IGNORECASE,
+)
+"""What leads into a clause and says nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationFocus:
+    """What the next turn may refer to. Kept for a session, not stored."""
+
+    referents: Referents = field(default_factory=Referents)
+    recent: tuple[Assertion, ...] = ()
+    """What was asserted lately, the latest last."""
+    correcting: bool = False
+    """The speaker said that something was wrong, and not yet what is right."""
+    ended_attribute: str | None = None
+    """Verb of what was just given up, for "i switched to tea"."""
+
+    @classmethod
+    def from_facts(cls, facts: Iterable[Fact]) -> ConversationFocus:
+        """The focus at the start of a call: the names that are known."""
+        referents = Referents()
+        for fact in facts:
+            if fact.current and fact.attribute == "name" and fact.subject != USER:
+                referents = referents.seen(fact.subject, fact.value)
+        return cls(referents=replace(referents, she=None, he=None, it=None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extraction:
+    """What a turn said, and the focus for the next one."""
+
+    changes: tuple[Change, ...]
+    focus: ConversationFocus
+
+
+class TurnState:
+    """What one pass has collected."""
+
+    def __init__(self, focus: ConversationFocus, question: str) -> None:
+        self._focus = focus
+        self._question = expand_contractions(question)
+        self._changes: list[Change] = []
+        self._said: list[Assertion] = []
+        self._wrong = False
+
+    def _next_focus(self) -> ConversationFocus:
+        waiting = self._focus.correcting and self._wrong  # "no" alone corrects within its turn only
+        recent = (*self._focus.recent, *self._said)[-_MAX_RECENT:]
+        return replace(self._focus, recent=recent, correcting=waiting)
+
+    def _recent(self) -> list[Assertion]:
+        """What may be corrected, the latest first."""
+        return [*reversed(self._said), *reversed(self._focus.recent)]
+
+    def _add(self, change: Change, *, corrects: bool = False) -> None:
+        if isinstance(change, Assertion) and change.value.casefold() in _PRONOUNS:
+            return  # whatever it means, it is not a value
+        if isinstance(change, Assertion):
+            change = _without_the_wrong(change)
+            if corrects or self._focus.correcting:
+                change = self._as_correction(change)
+            self._said.append(change)
+            name = change.value if change.attribute == "name" else None
+            subject = change.subject if change.subject != USER else _thing_of(change)
+            referents = self._focus.referents.seen(subject, name) if subject else self._focus.referents
+            self._focus = replace(self._focus, referents=referents, correcting=False)
+        elif isinstance(change, Ending):
+            self._focus = replace(self._focus, referents=self._focus.referents.seen(change.subject))
+        self._changes.append(change)
+
+    def _as_correction(self, change: Assertion) -> Assertion:
+        for recent in self._recent():
+            same = recent.subject == change.subject and recent.attribute == change.attribute
+            if same and recent.value.casefold() != change.value.casefold():
+                return replace(change, replaces=recent.value)
+        return change
+
+    def _adds_to_denial(self, denied: Assertion, value: str, *, excepted: bool) -> None:
+        """ "and no dairy either", "except penicillin", after something was denied."""
+        polarity = Polarity.AFFIRMED if excepted else Polarity.NEGATED
+        statement = sentence(denied.subject, "", third_person(denied.attribute, value, polarity))
+        self._add(replace(denied, value=value, statement=statement, polarity=polarity, replaces=None))
+
+    def _role(self) -> str | None:
+        """Who was named last and is not the user: "the manager"."""
+        named = (each for each in self._recent() if each.attribute == "name" and each.subject != USER)
+        return next((each.subject for each in named), None)
+
+    def _liked(self) -> str | None:
+        """What "it" is in "i quite like it now"."""
+        said = (each for each in self._recent() if each.subject == USER and each.attribute in CONSUMING)
+        return next((each.value for each in said), None)
+
+    def _switched_from(self, change: Assertion) -> Assertion | None:
+        if self._focus.ended_attribute is not None:
+            return None
+        said = (
+            each
+            for each in self._recent()
+            if each.subject == change.subject and each.attribute in HABIT_VERBS
+        )
+        return next((each for each in said if each.polarity is Polarity.AFFIRMED), None)
+
+
+def _without_the_wrong(change: Assertion) -> Assertion:
+    """ "comes from ipswich not norwich" says where from, and what it corrects."""
+    halves = x_not_y(change.value) if change.attribute not in NAMES else None
+    if halves is None or change.polarity is Polarity.NEGATED or len(halves[1].split()) > 3:
+        return change
+    right, wrong = halves
+    statement = change.statement.replace(change.value, right)
+    return replace(change, value=right, statement=statement, replaces=change.replaces or wrong)
+
+
+def _thing_of(change: Assertion) -> str | None:
+    """What "it" would mean after an assertion about the user."""
+    if change.cardinality is Cardinality.ONE:
+        unnameable = change.attribute in {"name", "age", "last name", "nickname"}
+        verbal = change.attribute.endswith((" in", " as", " at", " to", " from"))
+        return None if unnameable or verbal else change.attribute
+    words: list[str] = re.findall(r"[\w'-]+", change.value.casefold())
+    if len(words) > 1 and words[0] in {"a", "an", "the", "my", "our", "two", "three"}:
+        nouns = [word for word in words[1:4] if word not in {"new", "old", "in", "on", "for", "at"}]
+        if nouns:
+            return nouns[-1] if nouns[-1] in PETS else nouns[0]
+    return None
