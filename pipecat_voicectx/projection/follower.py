@@ -2,18 +2,19 @@
 
 The context belongs to the application and to Pipecat's aggregators; anybody may append, rewrite or replace it between
 two turns. So an exchange is recognised by the identity of its user message objects, held here, and where the objects
-were replaced by copies, by its words. What stands in the context when it is first seen, before the user's latest turn,
-is the application's own (a primed conversation) and becomes no page and never leaves.
+were replaced by copies, by its words. A user message that turns up in front of one we know was not said now: it is the
+application's (a summary of what it took out). What stands in the context when it is first seen, before the user's
+latest turn, is the application's own (a primed conversation) and becomes no page and never leaves.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pipecat_voicectx.memory.exchanges import ExchangeTracker
 from pipecat_voicectx.memory.pages import PageStates, VoicePage
-from pipecat_voicectx.projection.window import Exchange, read_exchanges
+from pipecat_voicectx.projection.window import Exchange, message_text, read_exchanges
 
 __all__ = ["ContextFollower"]
 
@@ -43,7 +44,7 @@ class ContextFollower:
 
     def read(self, messages: Sequence[object]) -> list[Exchange]:
         """The exchanges of a context as this follower sees them."""
-        return read_exchanges(messages, steering=self._steering)
+        return read_exchanges(messages, steering=self._steering, foreign=self._foreign(messages))
 
     def page_of(self, exchange: Exchange) -> str | None:
         """The page an exchange of the context lives in. None: it is not ours."""
@@ -89,6 +90,20 @@ class ContextFollower:
             open_calls=tuple(name for name in open_calls if name not in self._steering),
             wall_secs=wall_secs,
         )
+
+    def _foreign(self, messages: Sequence[object]) -> frozenset[int]:
+        """User messages in front of ones we know that we never saw come: somebody put them there (a summary)."""
+        users = [
+            (position, self._is_known(message))
+            for position, message in enumerate(messages)
+            if isinstance(message, Mapping) and message.get("role") == "user"
+        ]
+        last_known = max((position for position, known in users if known), default=-1)
+        return frozenset(position for position, known in users if not known and position < last_known)
+
+    def _is_known(self, message: object) -> bool:
+        known = self._known.get(id(message))
+        return (known is not None and known[0] is message) or message_text(message).strip() in self._by_text
 
     def _current(self, exchanges: Sequence[Exchange]) -> int | None:
         """Position of the exchange that was last when the context was read before. None: it is not there."""

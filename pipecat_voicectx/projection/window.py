@@ -79,13 +79,16 @@ def message_text(message: object) -> str:
     return ""
 
 
-def read_exchanges(messages: Sequence[object], *, steering: Collection[str] = ()) -> list[Exchange]:
+def read_exchanges(
+    messages: Sequence[object], *, steering: Collection[str] = (), foreign: Collection[int] = ()
+) -> list[Exchange]:
     """The exchanges of a context, oldest first. User messages in a row belong to one exchange.
 
     Args:
         messages: The context's messages.
         steering: Functions that steer the pipeline. A call of one is no answer: a caller who goes on after the model
             has called `defer_response` goes on with the same turn.
+        foreign: Positions of user messages that the caller did not say: the application's, like a system message.
     """
     groups: list[list[int]] = []
     answered = True
@@ -93,7 +96,7 @@ def read_exchanges(messages: Sequence[object], *, steering: Collection[str] = ()
     for position, message in enumerate(messages):
         role = _role(message)
         if role == "user":
-            if is_our_block(message):
+            if position in foreign or is_our_block(message):
                 continue
             if answered or not groups:
                 groups.append([])

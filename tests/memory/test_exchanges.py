@@ -130,3 +130,30 @@ def test_a_turn_far_too_late_is_counted_and_dropped() -> None:
         begin(tracker, f"turn {number}", 100 + number)
     assert settle(tracker, heard(1, "late", at=50), 200) == []
     assert tracker.unassigned_turns == 1
+
+
+def test_what_is_running_and_where_the_audio_is_stays_on_the_page_through_later_changes() -> None:
+    tracker = ExchangeTracker(owner=ANN, session_id="s")
+    assert tracker.note_open_calls(("book",)) == []
+    (first,) = tracker.begin("a", now_secs=0, wall_secs=0, states=STATES)
+    (page,) = tracker.note_open_calls(("book",))
+    assert page.open_calls == ("book",)
+    assert tracker.note_open_calls(("book",)) == []
+    (page,) = tracker.attach_user_audio(first.id, "u", secs=2.0004)
+    assert (page.user_audio_ref, page.user_audio_secs, page.open_calls) == ("u", 2.0, ("book",))
+    (page,) = tracker.attach_bot_audio(first.id, "b")
+    tracker.finish(context_text="A", open_calls=(), wall_secs=1)
+    (page,) = tracker.attach_bot_audio(first.id, "b2")
+    assert (page.bot_text, page.user_audio_ref, page.bot_audio_ref, page.open_calls) == ("A", "u", "b2", ())
+    assert tracker.attach_user_audio("unknown", "x", secs=1) == []
+    assert tracker.attach_bot_audio("unknown", "x") == []
+
+
+def test_states_that_come_late_belong_to_the_open_user_turn_only() -> None:
+    tracker = ExchangeTracker(owner=ANN, session_id="s")
+    late = PageStates(affect="joy")
+    assert tracker.note_states(late) == []
+    tracker.begin("a", now_secs=0, wall_secs=0, states=STATES)
+    (page,) = tracker.note_states(late)
+    assert page.states == late
+    assert tracker.note_states(late) == []

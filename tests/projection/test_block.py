@@ -3,7 +3,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipecat_voicectx.projection.block import RecalledLine, escape_recalled, is_our_block, render_block
+from pipecat_voicectx.projection.block import (
+    RecalledLine,
+    block_message,
+    escape_recalled,
+    is_our_block,
+    render_block,
+)
 
 
 def test_lines_of_one_group_share_its_heading() -> None:
@@ -47,3 +53,32 @@ def test_our_blocks_are_known_by_role_and_first_tag() -> None:
     assert not is_our_block({"role": "user", "content": "<recalled_context>"})
     assert not is_our_block({"role": "developer", "content": None})
     assert not is_our_block("<recalled_context>")
+
+
+def test_a_block_with_recordings_is_a_user_message_that_closes_behind_the_last_one() -> None:
+    text = render_block(
+        [RecalledLine(text="User: [recording 1] You: a"), RecalledLine(text="User: [recording 2]")]
+    )
+    assert block_message(text) == {"role": "developer", "content": text}
+    message = block_message(text, ["AAAA", "BBBB"])
+    assert message["role"] == "user"
+    assert is_our_block(message)
+    assert is_our_block(message, tag="recalled_context")
+    assert not is_our_block(message, tag="voice_state")
+    parts = message["content"]
+    assert isinstance(parts, list)
+    assert [part.get("text") or part["input_audio"]["data"] for part in parts[1:]] == [
+        "[recording 1]",
+        "AAAA",
+        "[recording 2]",
+        "BBBB",
+        "</recalled_context>",
+    ]
+    assert str(message).count("</recalled_context>") == 1
+
+
+def test_content_in_parts_that_the_application_wrote_is_not_ours() -> None:
+    assert not is_our_block({"role": "user", "content": []})
+    assert not is_our_block({"role": "user", "content": ["<recalled_context>"]})
+    assert not is_our_block({"role": "user", "content": [{"type": "text", "text": "hello"}]})
+    assert not is_our_block({"role": "assistant", "content": "<recalled_context>"})

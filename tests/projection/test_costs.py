@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
+import wave
 
 import pytest
 
@@ -53,3 +55,28 @@ def test_a_message_counts_text_tool_calls_and_media() -> None:
     assert estimate_message_tokens(image) < 500
     assert estimate_message_tokens({"role": "user", "content": [{"type": "new"}, "odd"]}) > 4
     assert estimate_message_tokens(object()) > 4
+
+
+def test_audio_is_counted_by_the_rate_in_its_own_header() -> None:
+    def message(rate_hz: int, secs: float) -> dict[str, object]:
+        out = io.BytesIO()
+        with wave.open(out, "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(rate_hz)
+            file.writeframes(bytes(int(2 * rate_hz * secs)))
+        data = base64.b64encode(out.getvalue()).decode()
+        return {
+            "role": "user",
+            "content": [{"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}],
+        }
+
+    for rate_hz in (8_000, 16_000, 48_000):
+        assert estimate_message_tokens(message(rate_hz, 10)) == pytest.approx(99.8 + 4, abs=1)
+    # Not base64, or no WAV file: as raw samples at 24 kHz.
+    for data in ("%%%", "AAAA" * 16_000):
+        part = {"type": "input_audio", "input_audio": {"data": data}}
+        expected = 9.98 * len(data) * 0.75 / 48_000
+        assert estimate_message_tokens({"role": "user", "content": [part]}) == pytest.approx(
+            expected + 4, abs=1
+        )

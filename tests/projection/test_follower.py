@@ -106,3 +106,24 @@ def test_closing_takes_the_last_answer_from_the_context_once() -> None:
 
 def test_an_empty_context_is_nothing_new() -> None:
     assert Talk(SYSTEM).see() == []
+
+
+def test_a_summary_put_in_front_of_the_caller_s_words_is_the_application_s() -> None:
+    talk = Talk(SYSTEM)
+    talk.see(user("a"))
+    talk.see(bot("A"), user("b"))
+    summary = user("Conversation summary: the caller said a.")
+    talk.messages[:] = [SYSTEM, summary, talk.messages[-1]]
+    assert talk.see() == []
+    assert [e.user_text for e in talk.follower.read(talk.messages)] == ["b"]
+    talk.see(bot("B"), user("c"))
+    assert talk.texts() == [("a", "A"), ("b", "B"), ("c", "")]
+
+
+def test_a_summary_in_front_of_copies_is_the_application_s_as_well() -> None:
+    talk = Talk(SYSTEM)
+    talk.see(user("a"))
+    talk.messages[:] = [SYSTEM, user("Conversation summary: nothing yet."), dict(talk.messages[-1])]
+    assert talk.see() == []
+    talk.see(bot("A"), user("b"))
+    assert talk.texts() == [("a", "A"), ("b", "")]

@@ -109,3 +109,47 @@ def test_bad_settings_are_refused() -> None:
         RecallConfig(budget_tokens=-1)
     with pytest.raises(UsageError):
         RecallConfig(min_score_ratio=1.5)
+
+
+def with_audio(budget: int) -> RecallPlan:
+    items = [page(1, "We take the dog along.", "Noted."), page(2, "No stairs please.", "Fine.")]
+    return plan_recall(
+        [hit(items[1], 2.0), hit(items[0], 1.5)],
+        {item.id: item for item in items},
+        config=RecallConfig(budget_tokens=budget, safety_tokens=0),
+        audio_secs={items[0].id: 10.0, items[1].id: 5.0},
+        session_id="s1",
+        wall_secs=100_000,
+    )
+
+
+def test_pages_with_a_recording_start_as_audio_and_the_least_relevant_is_lowered_first() -> None:
+    assert [p.fidelity for p in with_audio(300).pages] == ["audio", "audio"]
+    plan = with_audio(160)
+    assert [p.fidelity for p in plan.pages] == ["transcript", "audio"]
+    assert [p.text for p in plan.pages] == [
+        "User: We take the dog along. You: Noted.",
+        "User: [recording 1] You: Fine.",
+    ]
+    assert plan.recordings == (plan.pages[1].page_id,)
+    assert [p.fidelity for p in with_audio(80).pages] == ["transcript", "transcript"]
+
+
+def test_a_recording_costs_its_seconds_and_the_text_beside_it() -> None:
+    history = with_audio(300).history
+    costs = [item.tokens for item in history.items]
+    assert costs[0] - costs[1] == pytest.approx(9.98 * 5, abs=2)
+    assert 50 < costs[1] < 50 + 30
+
+
+def test_how_a_page_sounded_stands_in_front_of_its_line() -> None:
+    item = page(1, "My gate is nine.", "Noted.")
+    result = plan_recall(
+        [hit(item, 1.0)],
+        {item.id: item},
+        config=RecallConfig(),
+        sounding={item.id: "noisy"},
+        session_id="s1",
+        wall_secs=0,
+    )
+    assert "- (noisy) User: My gate is nine. You: Noted." in result.block_text
