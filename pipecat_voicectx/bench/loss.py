@@ -9,12 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import statistics
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,16 @@ from pipecat_voicectx.bench.loss_audio import (
     packet_mask,
     received,
 )
-from pipecat_voicectx.bench.loss_speech import synthesized
+from pipecat_voicectx.bench.loss_speech import SPEAKERS, synthesized
+from pipecat_voicectx.bench.loss_tables import (
+    PairRow,
+    TurnEnd,
+    pause_table,
+    print_pause_table,
+    print_table,
+    print_worst,
+    table_of,
+)
 from pipecat_voicectx.errors import UsageError
 
 __all__ = ["add_arguments", "run"]
@@ -46,7 +54,8 @@ FULL_MASKS = 6
 # Utterances of our own where no recordings are given.
 SYNTHESIZED = 12
 CHUNK = 8
-WORST_PAIRS = 8
+# Calls of each kind of speaker for the pause profile.
+DEFAULT_CALLS, FULL_CALLS = 2, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,24 +63,6 @@ class _Job:
     utterance: Utterance
     mask: LossMask | None
     path: LossPath
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
-    """One variant on one pair."""
-
-    utterance: str
-    mask: str
-    path: str
-    variant: str
-    lost_share: float
-    false_end: bool
-    latency_secs: float | None
-    """None: missed."""
-    first_stop_secs: float | None
-    speech_secs: float
-    llm_calls: int
-    held: int
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
     except UsageError as error:
         print(f"voicectx bench loss: {error}", file=sys.stderr)
         return 2
-    rows = _run_jobs(jobs, processes=args.jobs)
+    calls = [] if args.quick else _pause_calls(args.seed, FULL_CALLS if args.full else DEFAULT_CALLS)
+    rows, pause_profile = _run_jobs(jobs, calls, processes=args.jobs)
     plain = [row for row in rows if not row.utterance.startswith("p")]
     paused = [row for row in rows if row.utterance.startswith("p")]
     result: dict[str, Any] = {
@@ -115,19 +107,21 @@ def run(args: argparse.Namespace) -> int:
             "masks": "traces" if args.traces else "built-in",
             "llm": "scripted",
         },
-        "paths": _table(row for row in plain if row.mask),
-        "clean": _table(row for row in plain if not row.mask),
+        "paths": table_of(row for row in plain if row.mask),
+        "clean": table_of(row for row in plain if not row.mask),
         "pauses": {
-            "paths": _table(row for row in paused if row.mask),
-            "clean": _table(row for row in paused if not row.mask),
+            "paths": table_of(row for row in paused if row.mask),
+            "clean": table_of(row for row in paused if not row.mask),
         },
+        "pause_profile": pause_profile,
     }
-    _print_table("under loss", result["paths"])
-    _print_table("clean line", result["clean"])
+    print_table("under loss", result["paths"])
+    print_table("clean line", result["clean"])
     if paused:
-        _print_table("utterances with pauses, under loss", result["pauses"]["paths"])
-        _print_table("utterances with pauses, clean line", result["pauses"]["clean"])
-    _print_worst(rows)
+        print_table("utterances with pauses, under loss", result["pauses"]["paths"])
+        print_table("utterances with pauses, clean line", result["pauses"]["clean"])
+    print_pause_table(pause_profile)
+    print_worst(rows)
     if args.json is not None:
         args.json.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
     return 0
@@ -162,26 +156,38 @@ def _utterances(args: argparse.Namespace) -> list[Utterance]:
     return [*plain[:QUICK_UTTERANCES], *paused[:1]]
 
 
-def _run_jobs(jobs: Sequence[_Job], *, processes: int) -> list[_Row]:
+def _pause_calls(seed: int, count: int) -> list[tuple[str, int]]:
+    """Calls for the pause profile, which speaks by itself."""
+    if find_spec("espeakng_loader") is None:
+        print("pause profile: left out, espeakng-loader is not installed", file=sys.stderr)
+        return []
+    return [(speaker, seed + i) for speaker in SPEAKERS for i in range(count)]
+
+
+def _run_jobs(
+    jobs: Sequence[_Job], calls: Sequence[tuple[str, int]], *, processes: int
+) -> tuple[list[PairRow], dict[str, Any]]:
     # Chunks keep an utterance together, whose packets and verdicts are then shared; small ones balance the load.
     chunks = [jobs[i : i + CHUNK] for i in range(0, len(jobs), CHUNK)]
-    rows: list[_Row] = []
+    rows: list[PairRow] = []
     done = 0
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=processes, mp_context=context) as pool:
+        learned = {call: pool.submit(_run_call, *call) for call in calls}
         futures = [pool.submit(_run_chunk, chunk) for chunk in chunks]
         for future in as_completed(futures):
             rows += future.result()
             done += 1
             if sys.stderr.isatty():
                 print(f"\r{done * 100 // len(chunks):3d}% of {len(jobs)} pairs", end="", file=sys.stderr)
+        turns = {call: future.result() for call, future in learned.items()}
     if sys.stderr.isatty():
         print(file=sys.stderr)
     rows += _clean_elsewhere(rows, {job.path.value for job in jobs})
-    return sorted(rows, key=lambda row: (row.path, row.utterance, row.mask, row.variant))
+    return sorted(rows, key=lambda row: (row.path, row.utterance, row.mask, row.variant)), pause_table(turns)
 
 
-def _clean_elsewhere(rows: Sequence[_Row], paths: set[str]) -> list[_Row]:
+def _clean_elsewhere(rows: Sequence[PairRow], paths: set[str]) -> list[PairRow]:
     """Clean rows of concealing receivers that did not run, since they would have heard the very same samples."""
     found = []
     for path in paths - {row.path for row in rows if not row.mask}:
@@ -191,7 +197,15 @@ def _clean_elsewhere(rows: Sequence[_Row], paths: set[str]) -> list[_Row]:
     return found
 
 
-def _run_chunk(jobs: Sequence[_Job]) -> list[_Row]:
+def _run_call(speaker: str, seed: int) -> dict[str, list[TurnEnd]]:
+    logger.remove()
+    from pipecat_voicectx.bench.loss_pauses import pause_rows
+    from pipecat_voicectx.testing import virtual_time
+
+    return virtual_time.run(pause_rows(speaker, seed=seed))
+
+
+def _run_chunk(jobs: Sequence[_Job]) -> list[PairRow]:
     """One worker's share, on one virtual clock."""
     logger.remove()
     # Heavy imports and the patched clock belong to the worker.
@@ -203,8 +217,8 @@ def _run_chunk(jobs: Sequence[_Job]) -> list[_Row]:
     stock = [variant for variant in Variant if not variant.ours]
     ours = [variant for variant in Variant if variant.ours]
 
-    async def main() -> list[_Row]:
-        rows: list[_Row] = []
+    async def main() -> list[PairRow]:
+        rows: list[PairRow] = []
         async with OpenAIServer(ScriptedDecisions()) as server:
             for job in jobs:
                 lost = packet_mask(job.utterance, job.mask)
@@ -225,11 +239,11 @@ def _run_chunk(jobs: Sequence[_Job]) -> list[_Row]:
 
 def _row(
     job: _Job, share: float, variant: str, stops_secs: Sequence[float], llm_calls: int, held: int
-) -> _Row:
+) -> PairRow:
     end_secs = job.utterance.speech_secs
     after = [at - end_secs for at in stops_secs if at >= end_secs]
     latency = after[0] if after and after[0] <= MISSED_AFTER_SECS else None
-    return _Row(
+    return PairRow(
         utterance=job.utterance.name,
         mask=job.mask.name if job.mask else "",
         path=job.path.value,
@@ -242,60 +256,3 @@ def _row(
         llm_calls=llm_calls,
         held=held,
     )
-
-
-def _table(rows: Iterable[_Row]) -> dict[str, dict[str, dict[str, Any]]]:
-    cells: dict[tuple[str, str], list[_Row]] = defaultdict(list)
-    for row in rows:
-        cells[row.path, row.variant].append(row)
-    table: dict[str, dict[str, dict[str, Any]]] = {}
-    for (path, variant), found in cells.items():
-        latencies = sorted(row.latency_secs for row in found if row.latency_secs is not None)
-        false_ends = sum(row.false_end for row in found)
-        table.setdefault(path, {})[variant] = {
-            "pairs": len(found),
-            "false_ends": false_ends,
-            "false_end_rate": round(false_ends / len(found), 4),
-            "latency_p50_s": round(statistics.median(latencies), 3) if latencies else None,
-            "latency_p95_s": round(latencies[round(0.95 * (len(latencies) - 1))], 3) if latencies else None,
-            "missed": sum(row.latency_secs is None for row in found),
-            "llm_calls": sum(row.llm_calls for row in found),
-        }
-    return table
-
-
-def _print_table(title: str, table: dict[str, dict[str, dict[str, Any]]]) -> None:
-    if not table:
-        return
-    print(f"\n{title}")
-    print(
-        f"{'path':<9}{'variant':<12}{'pairs':>6}{'false':>7}{'rate':>8}{'p50 s':>8}{'p95 s':>8}{'missed':>8}{'LLM':>6}"
-    )
-    order = ("stock", "vad0.5", "static3.2", "reflex", "llm", "both", "audio_only")
-    for path, variants in table.items():
-        for variant in sorted(variants, key=order.index):
-            cell = variants[variant]
-            latency = [f"{cell[key]:8.2f}" if cell[key] is not None else f"{'-':>8}" for key in _LATENCIES]
-            print(
-                f"{path:<9}{variant:<12}{cell['pairs']:>6}{cell['false_ends']:>7}{cell['false_end_rate']:>8.1%}"
-                f"{latency[0]}{latency[1]}{cell['missed']:>8}{cell['llm_calls']:>6}"
-            )
-
-
-_LATENCIES = ("latency_p50_s", "latency_p95_s")
-
-
-def _print_worst(rows: Sequence[_Row]) -> None:
-    ours = [row for row in rows if row.variant in ("reflex", "both", "audio_only")]
-    bad = [row for row in ours if row.false_end or row.latency_secs is None]
-    bad += sorted(
-        (row for row in ours if row not in bad), key=lambda row: row.latency_secs or 0.0, reverse=True
-    )
-    print("\nworst pairs of ours")
-    for row in bad[:WORST_PAIRS]:
-        what = "false end" if row.false_end else "missed" if row.latency_secs is None else "late"
-        stop = "-" if row.first_stop_secs is None else f"{row.first_stop_secs:.2f}"
-        print(
-            f"{row.path:<9}{row.variant:<12}{row.utterance:<6}{row.mask or 'clean':<12}{what:<10}"
-            f"first stop {stop} of {row.speech_secs:.2f} s, {row.lost_share:.0%} lost, held {row.held}"
-        )

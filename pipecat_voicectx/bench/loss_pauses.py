@@ -7,11 +7,9 @@ way, and all turns count. Part of `voicectx bench loss`.
 from __future__ import annotations
 
 import asyncio
-import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from pipecat.frames.frames import Frame, TranscriptionFrame, VADUserStoppedSpeakingFrame
@@ -39,15 +37,14 @@ from pipecat_voicectx.bench.loss_audio import (
 )
 from pipecat_voicectx.bench.loss_hearing import STT_DELAY_SECS, Ear, SharedEar, SmartTurn
 from pipecat_voicectx.bench.loss_line import AudioEnds, CallLine
-from pipecat_voicectx.bench.loss_speech import PLAIN, VOICES, spoken
+from pipecat_voicectx.bench.loss_speech import PLAIN, SPEAKERS, VOICES, spoken
+from pipecat_voicectx.bench.loss_tables import TurnEnd
 from pipecat_voicectx.orchestrator.turn_hold import TurnHoldConfig
-from pipecat_voicectx.processors.network_tracker import NetworkTracker
 from pipecat_voicectx.processors.turn_hold_install import install_turn_hold
 from pipecat_voicectx.states.pause_profile import PauseProfileConfig
 
-__all__ = ["SPEAKERS", "pause_rows", "score"]
+__all__ = ["pause_rows"]
 
-SPEAKERS = ("quick", "ordinary", "slow", "digits")
 TURNS = 12
 # Silence behind each turn: longer than anything that ends one.
 GAP_SECS = 4.0
@@ -155,18 +152,19 @@ class _Listener:
             ),
         )
         pair.user().add_event_handler("on_user_turn_stopped", self._stopped)
-        front: list[FrameProcessor] = [_Recogniser(call.segments, start_secs)]
+        # Without a network tracker: what the line does to a turn is the other bench's question.
         if profile:
-            front.append(NetworkTracker())
             install_turn_hold(pair.user(), TurnHoldConfig(pauses=PauseProfileConfig()))
-        self.line = CallLine([*front, pair.user(), AudioEnds(), pair.assistant()])
+        self.line = CallLine(
+            [_Recogniser(call.segments, start_secs), pair.user(), AudioEnds(), pair.assistant()]
+        )
 
     async def _stopped(self, *_: object) -> None:
         self.stops_secs.append(time.monotonic() - self._start_secs)
 
 
-async def pause_rows(speaker: str, *, seed: int) -> dict[str, list[tuple[bool, float | None]]]:
-    """One call of a speaker: for each listener and turn, whether it ended early, and how late it ended."""
+async def pause_rows(speaker: str, *, seed: int) -> dict[str, list[TurnEnd]]:
+    """One call of a speaker, by listener."""
     call = _call(speaker, seed=seed)
     noise = np.random.default_rng(seed).normal(0, NOISE_RMS, sum(map(len, call.samples)))
     samples = (np.concatenate(call.samples) + noise).clip(-32768, 32767).astype(np.int16)
@@ -189,24 +187,10 @@ async def pause_rows(speaker: str, *, seed: int) -> dict[str, list[tuple[bool, f
     return rows
 
 
-def _turns(call: _Call, stops_secs: Sequence[float]) -> list[tuple[bool, float | None]]:
-    rows: list[tuple[bool, float | None]] = []
+def _turns(call: _Call, stops_secs: Sequence[float]) -> list[TurnEnd]:
+    rows: list[TurnEnd] = []
     for started_secs, ended_secs in call.turns:
         early = any(started_secs <= at < ended_secs for at in stops_secs)
         after = [at - ended_secs for at in stops_secs if ended_secs <= at < ended_secs + GAP_SECS]
         rows.append((early, after[0] if after else None))
     return rows
-
-
-def score(rows: Sequence[tuple[bool, float | None]]) -> dict[str, Any]:
-    """The figures of one speaker and listener."""
-    latencies = sorted(late for _, late in rows if late is not None)
-    false_ends = sum(early for early, _ in rows)
-    return {
-        "turns": len(rows),
-        "false_ends": false_ends,
-        "false_end_rate": round(false_ends / len(rows), 4),
-        "latency_p50_s": round(statistics.median(latencies), 3) if latencies else None,
-        "latency_p95_s": round(latencies[round(0.95 * (len(latencies) - 1))], 3) if latencies else None,
-        "missed": sum(late is None for _, late in rows),
-    }

@@ -11,7 +11,7 @@ import numpy as np
 from pipecat_voicectx.bench.loss_audio import RATE_HZ, Pcm, Utterance
 from pipecat_voicectx.demo.espeak import synthesize
 
-__all__ = ["PAUSED", "PLAIN", "VOICES", "spoken", "synthesized"]
+__all__ = ["PAUSED", "PLAIN", "SPEAKERS", "VOICES", "spoken", "synthesized"]
 
 # Accents of eSpeak NG that differ in vowels and rhythm, with its variants that differ in pitch and timbre.
 VOICES = (
@@ -27,6 +27,9 @@ SLOWEST_WPM, FASTEST_WPM = 120.0, 230.0
 QUIETEST_PEAK, LOUDEST_PEAK = 0.15, 0.7
 # Below this an utterance is over: 40 dB under its peak.
 AUDIBLE_SHARE = 0.01
+
+# Who calls in the bench of the pause profile.
+SPEAKERS = ("quick", "ordinary", "slow", "digits")
 
 PLAIN = (
     "We had booked two rooms with a view of the harbour, but on arrival they gave us one without any windows.",
