@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ _COOKIE = "voicectx_inspector"
 _BATCH_SECS = 0.1
 # Chosen: proxies close silent connections after 30 s and more.
 _KEEP_ALIVE_SECS = 15.0
+# Chosen: a bot that is stopped waits no longer than this for an open page.
+_LOOK_UP_SECS = 1.0
 # Chosen: the browser asks again this soon after a lost connection.
 _RETRY_MS = 1_000
 _HEADERS = {
@@ -216,13 +219,18 @@ async def _feed(hub: SessionHub, after: Position | None) -> AsyncIterator[str]:
     """Events as they come, several in one message. The viewer has joined; it leaves when this ends."""
     try:
         yield f"retry: {_RETRY_MS}\n\n"
-        while True:
+        quiet_secs = 0.0
+        while not _server_stops():
             try:
-                async with asyncio.timeout(_KEEP_ALIVE_SECS):
+                async with asyncio.timeout(_LOOK_UP_SECS):
                     events, after, anew = await hub.read(after)
             except TimeoutError:
-                yield ": still here\n\n"
+                quiet_secs += _LOOK_UP_SECS
+                if quiet_secs >= _KEEP_ALIVE_SECS:
+                    quiet_secs = 0.0
+                    yield ": still here\n\n"
                 continue
+            quiet_secs = 0.0
             if not events:
                 yield "event: ended\ndata: {}\n\n"
                 return
@@ -235,6 +243,15 @@ async def _feed(hub: SessionHub, after: Position | None) -> AsyncIterator[str]:
             await asyncio.sleep(_BATCH_SECS)
     finally:
         hub.leave()
+
+
+def _server_stops() -> bool:
+    """Whether uvicorn was told to stop: it waits for open feeds, which would otherwise go on for ever.
+
+    It tells nobody, but its own signal handler is a method of the server.
+    """
+    server = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
+    return bool(getattr(server, "should_exit", False))
 
 
 def _as_json(events: list[SessionEvent]) -> str:

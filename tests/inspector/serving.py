@@ -54,4 +54,6 @@ async def serve(app: Any, *, port: int = 0) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = server.force_exit = True
+        for connection in list(server.server_state.connections):  # as when the process ends
+            connection.transport.close()
         await asyncio.wait([running], timeout=5)

@@ -154,7 +154,7 @@ const LANES = [
   { key: "bot", name: "The bot, as heard", height: 52, list: () => merged("bot", S.heard, openBot()), draw: drawBot, say: sayBot },
   { key: "net", name: "The line", height: 42, list: () => merged("net", S.net, S.gaps), draw: drawNet, say: sayNet },
   { key: "rates", name: "The caller’s pace", height: 44, list: () => S.rates, draw: drawRates, say: sayRate },
-  { key: "marks", name: "Directives", height: 40, list: () => S.marks, draw: drawMarks, say: sayMark },
+  { key: "marks", name: "Directives", height: 54, list: () => S.marks, draw: drawMarks, say: sayMark },
   { key: "requests", name: "Tokens sent to the model", height: 84, list: () => S.requests, draw: drawRequests, say: sayRequest },
   { key: "answers", name: "Wait for the answer", height: 56, list: () => S.answers, draw: drawAnswers, say: sayAnswer },
 ];
@@ -329,11 +329,12 @@ function drawRates(svg, y, items, lane) {
   }
 }
 function drawMarks(svg, y, items, lane) {
-  let free = -1e9;
-  for (const [index, d] of thin(items, 5)) {
-    svgEl(svg, "path", { d: `M${x(d.at)} ${y + 36}v-16l8 4.5-8 4.5`, class: d.no ? "flag no" : "flag" });
-    if (x(d.at) > free) { text(svg, x(d.at) + 11, y + 29, d.no ? "tick red" : "tick teal", d.label); free = x(d.at) + 20 + measure(d.label, 11); }
-    hit(svg, lane, index, d.at, d.at + 8 / zoom, y + 16, 24);
+  const free = [-1e9, -1e9]; // two rows, for what happens at once
+  for (const [index, d] of thin(items, 2)) {
+    const row = x(d.at) > free[0] ? 0 : x(d.at) > free[1] ? 1 : -1, top = y + 18 + Math.max(row, 0) * 18;
+    svgEl(svg, "path", { d: `M${x(d.at)} ${top + 15}v-14l8 4-8 4`, class: d.no ? "flag no" : "flag" });
+    if (row >= 0) { text(svg, x(d.at) + 11, top + 9, d.no ? "tick red" : "tick teal", d.label); free[row] = x(d.at) + 20 + measure(d.label, 11); }
+    hit(svg, lane, index, d.at, d.at + 8 / zoom, top, 17);
   }
 }
 const PARTS = ["system", "tools", "history", "recalled", "state"];
@@ -365,19 +366,21 @@ function drawAnswers(svg, y, items, lane) {
   }
 }
 function drawOther(svg, y, items, lane) {
-  let free = -1e9;
+  let free = -1e9, said = "";
   for (const [index, o] of thin(items, 3)) {
     svgEl(svg, "rect", { x: x(o.at), y: y + 20, width: 2, height: 14, class: "other" });
-    const label = fit(brief(o), 180, 11);
-    if (label && x(o.at) > free) { text(svg, x(o.at) + 6, y + 31, "tick", label); free = x(o.at) + measure(label, 11) + 14; }
+    const label = fit(brief(o) || "", 180, 11), news = label !== said && label !== QUIET;
+    said = label;
+    if (label && news && x(o.at) > free) { text(svg, x(o.at) + 6, y + 31, "tick", label); free = x(o.at) + measure(label, 11) + 14; }
     hit(svg, lane, index, o.at, o.at, y + 16, 20);
   }
 }
+const QUIET = "nothing to tell";
 function acoustics(v) {
   const told = [v.noisy ? "noisy" : "", v.clipped ? "clipped" : "", v.echo ? "echo" : ""].filter(Boolean);
-  return told.join(", ") || (typeof v.snr_db === "number" ? `${Math.round(v.snr_db)} dB above the noise` : "nothing to say");
+  return told.join(", ") || (typeof v.snr_db === "number" ? `${Math.round(v.snr_db)} dB above the noise` : QUIET);
 }
-function affect(v) { return v.reading ? `${v.reading.label}, ${Math.round(100 * v.reading.confidence)}% sure` : v.arousal === null ? "not claimed" : `arousal ${v.arousal.toFixed(2)}`; }
+function affect(v) { return v.reading ? `${v.reading.label}, ${Math.round(100 * v.reading.confidence)}% sure` : v.arousal === null ? QUIET : `arousal ${v.arousal.toFixed(2)}`; }
 const TOLD = { Acoustics: acoustics, Affect: affect };
 function brief(o) {
   const v = o.v;
