@@ -25,7 +25,13 @@ from pipecat_voicectx.bench.locomo import (
     load_conversations,
 )
 from pipecat_voicectx.bench.longcontext_methods import METHODS, SECS_PER_WORD, History, Window
-from pipecat_voicectx.bench.memory import add_common_arguments, load_embeddings, write_json
+from pipecat_voicectx.bench.memory import (
+    add_common_arguments,
+    be_quiet,
+    load_embeddings,
+    quick_part,
+    write_json,
+)
 from pipecat_voicectx.bench.memory_methods import texts_to_embed
 from pipecat_voicectx.errors import VoiceContextError
 from pipecat_voicectx.projection.costs import AUDIO_TOKENS_PER_SEC, estimate_tokens
@@ -65,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measures, prints, and writes the JSON file."""
+    be_quiet()
     if arguments.budget < 100:
         print("--budget must be at least 100 tokens", file=sys.stderr)
         return 2
@@ -76,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return 2
     if arguments.quick:
-        conversations = conversations[:1]
+        conversations = quick_part(conversations)
     rows = measure(conversations, embeddings, price, arguments.budget, quick=arguments.quick)
     figures = {name: _figures(row) for name, row in rows.items()}
     _print(figures, rows, price)
@@ -87,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         "budget_tokens": arguments.budget,
         "system_tokens": _SYSTEM_TOKENS,
         "words_per_minute": 150,
-        "price": f"{_MODEL}, list price as of {load_prices().as_of}, uncached",
+        "price": f"{_MODEL}, uncached list price as of {load_prices().as_of} (litellm's price file)",
         "summaries": "rule-based",
         "chained": "no conversation needed chaining; those shorter than a bucket are left out of it",
         "size": "quick" if arguments.quick else "full" if arguments.full else "default",

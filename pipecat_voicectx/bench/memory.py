@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import sys
 import tempfile
 import time
@@ -17,6 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
+from loguru import logger
 
 from pipecat_voicectx.bench.locomo import (
     Conversation,
@@ -36,7 +38,7 @@ from pipecat_voicectx.stores.embedders import MINILM, FastEmbedder
 from pipecat_voicectx.stores.engine import Answered
 from pipecat_voicectx.stores.mem0_engine import Mem0Engine
 
-__all__ = ["add_arguments", "load_embeddings", "run", "write_json"]
+__all__ = ["add_arguments", "be_quiet", "load_embeddings", "quick_part", "run", "write_json"]
 
 _QUICK_QUESTIONS = 40
 # Mem0's own search takes 40 to 200 ms; with all questions it alone would take the default size's ten minutes.
@@ -66,8 +68,20 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here")
 
 
+def be_quiet() -> None:
+    """Figures only: no log of Pipecat's pipelines, and none of Mem0 about parts that this bench does not use."""
+    logger.remove()
+    logging.getLogger("mem0").setLevel(logging.CRITICAL)
+
+
+def quick_part(conversations: list[Conversation]) -> list[Conversation]:
+    """The shortest conversation, which `--quick` makes do with."""
+    return sorted(conversations, key=lambda conversation: len(conversation.turns))[:1]
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Measures, prints, and writes the JSON file."""
+    be_quiet()
     try:
         conversations = load_conversations(arguments.data)
         embeddings = load_embeddings(arguments.embeddings)
@@ -75,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return 2
     if arguments.quick:
-        conversations = conversations[:1]
+        conversations = quick_part(conversations)
     limit = _QUICK_QUESTIONS if arguments.quick else None
     mem0_limit = None if arguments.full else _MEM0_QUESTIONS
     methods = _measure_methods(conversations, embeddings, limit, mem0_limit)

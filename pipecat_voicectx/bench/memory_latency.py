@@ -39,8 +39,8 @@ _WORDS = [f"word{n}" for n in range(8_000)]
 _CUMULATIVE = list(itertools.accumulate(1 / (n + 1) for n in range(8_000)))
 _TURN_WORDS = 20
 _QUERY_WORDS = 12
-# The engine is asked so often; its times are far from each other's noise.
-_ENGINE_QUERIES = 20
+# The engine is asked so often; its times are far from each other's noise. A query over 10,000 records takes a second.
+_ENGINE_QUERIES = 9
 
 
 class RandomEmbedder:

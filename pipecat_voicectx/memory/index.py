@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.memory.answer_types import AnswerType, given_answers
 from pipecat_voicectx.memory.text import is_question
 from pipecat_voicectx.memory.tokens import tokenize
 
@@ -103,6 +104,7 @@ class PageIndex:
         self._lengths = np.zeros(64, np.float32)
         self._speaker_codes = np.full(64, -1, np.int16)
         self._after_question = np.zeros(64, np.float32)
+        self._answers = np.zeros(64, np.uint8)
         self._window_lengths: FloatArray | None = None
 
     def __len__(self) -> int:
@@ -202,8 +204,8 @@ class PageIndex:
             return LexicalScores(turn, window)
         lengths = self._lengths[:rows]
         window_lengths = self._current_window_lengths()
-        turn_norms = _K1 * (1 - _B + _B * lengths / max(float(lengths.mean()), 1e-6))
-        window_norms = _K1 * (1 - _B + _B * window_lengths / max(float(window_lengths.mean()), 1e-6))
+        turn_slope = _K1 * _B / max(float(lengths.mean()), 1e-6)
+        window_norms = _K1 * (1 - _B) + (_K1 * _B / max(float(window_lengths.mean()), 1e-6)) * window_lengths
         counts = np.zeros(rows + 2 * _WINDOW_ROWS, np.float32)
         own = counts[_WINDOW_ROWS : _WINDOW_ROWS + rows]
         marked = np.zeros(rows, np.bool_)
@@ -215,15 +217,18 @@ class PageIndex:
             if ignored:
                 kept = counted[hits]
                 hits, in_turn = hits[kept], in_turn[kept]
-            turn[hits] += _idf(rows, len(hits)) * in_turn * (_K1 + 1) / (in_turn + turn_norms[hits])
+            turn_norms = _K1 * (1 - _B) + turn_slope * lengths[hits]
+            turn[hits] += (_idf(rows, len(hits)) * (_K1 + 1)) * in_turn / (in_turn + turn_norms)
             own[hits] = in_turn
             if len(hits) * _SPARSE_BELOW > rows:
                 found = counts[:rows].copy()
                 for offset in range(1, 2 * _WINDOW_ROWS + 1):
                     found += counts[offset : offset + rows]
-                window += (
-                    _idf(rows, int(np.count_nonzero(found))) * found * (_K1 + 1) / (found + window_norms)
-                )
+                gain = _idf(rows, int(np.count_nonzero(found))) * (_K1 + 1)
+                saturated = found + window_norms
+                np.divide(found, saturated, out=found)
+                found *= gain
+                window += found
             else:
                 # Rows near a hit; one near two of them comes twice, which an indexed assignment does not mind.
                 near = np.add.outer(_WINDOW_OFFSETS, hits).ravel()
@@ -234,7 +239,7 @@ class PageIndex:
                 marked[near] = True
                 matching = int(np.count_nonzero(marked))
                 marked[near] = False
-                window[near] += _idf(rows, matching) * found * (_K1 + 1) / (found + window_norms[near])
+                window[near] += (_idf(rows, matching) * (_K1 + 1)) * found / (found + window_norms[near])
             own[hits] = 0
         # A gap between sessions is nobody's turn.
         window[self._speaker_codes[:rows] < 0] = 0
@@ -250,8 +255,10 @@ class PageIndex:
 
     def speaker_mask(self, speakers: frozenset[str]) -> FloatArray:
         """1 for rows spoken by one of `speakers` (compared case-folded), else 0."""
-        codes = [code for name, code in self._speakers.items() if name in speakers]
-        return np.asarray(np.isin(self._speaker_codes[: self.rows], codes), np.float32)
+        mask = np.zeros(self.rows, np.bool_)
+        for name in speakers & self._speakers.keys():
+            mask |= self._speaker_codes[: self.rows] == self._speakers[name]
+        return mask.astype(np.float32)
 
     def speakers(self) -> frozenset[str]:
         """Everybody who speaks in the index, case-folded."""
@@ -260,6 +267,10 @@ class PageIndex:
     def after_question(self) -> FloatArray:
         """1 for rows whose previous row, in the same session, asked something."""
         return self._after_question[: self.rows]
+
+    def answers(self, wanted: AnswerType) -> FloatArray:
+        """1 for rows whose turn could give an answer of one of the wanted types."""
+        return np.asarray((self._answers[: self.rows] & int(wanted)) > 0, np.float32)
 
     def has_text(self) -> FloatArray:
         """1 for rows that hold a turn."""
@@ -279,9 +290,9 @@ class PageIndex:
             self._vectors = _grown(self._vectors, grown)
             self._lengths = _grown(self._lengths, grown)
             self._after_question = _grown(self._after_question, grown)
-            codes = np.full(grown, -1, np.int16)
-            codes[: len(self._speaker_codes)] = self._speaker_codes
-            self._speaker_codes = codes
+            self._answers = np.pad(self._answers, (0, grown - len(self._answers)))
+            added = (0, grown - len(self._speaker_codes))
+            self._speaker_codes = np.pad(self._speaker_codes, added, constant_values=-1)
         return position
 
     def _fill(self, row: int, turn: IndexedTurn | None) -> None:
@@ -297,6 +308,7 @@ class PageIndex:
             postings.counts.append(count)
         self._lengths[row] = sum(tokens.values())
         self._vectors[row] = 0
+        self._answers[row] = given_answers(turn.text, tokens) if turn is not None else AnswerType.NONE
         if turn is None or not turn.text.strip():
             self._speaker_codes[row] = -1
         else:

@@ -8,7 +8,7 @@ and a page never holds text that was only generated: that is kept apart as `unhe
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
@@ -26,7 +26,8 @@ __all__ = [
     "page_id",
 ]
 
-PAGE_SCHEMA_VERSION = 1
+# 2: the states also say how the caller sounded (noise, clipping, echo, affect).
+PAGE_SCHEMA_VERSION = 2
 
 # Fixed, so that the same exchange of the same session always has the same id: writing twice is writing once.
 _ID_NAMESPACE = uuid.UUID("6b1f5c0e-52b5-4d0a-9f43-0d4b6d1c8a11")
@@ -124,7 +125,7 @@ class VoicePage:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> VoicePage:
-        """The page that `to_json` wrote; fields a newer minor writer added are ignored.
+        """The page that `to_json` of this or an earlier version wrote; unknown fields are ignored.
 
         Raises:
             BadInputError: Not a page, or a schema newer than this version of the package reads.
@@ -135,6 +136,8 @@ class VoicePage:
                 raise BadInputError(
                     f"page has schema {schema!r}; this version reads 1 to {PAGE_SCHEMA_VERSION}"
                 )
+            for older in range(schema, PAGE_SCHEMA_VERSION):
+                data = _UPGRADES[older](data)
             owner = cast(Mapping[str, str], data["owner"])
             states = cast(Mapping[str, object], data.get("states") or {})
             return cls(
@@ -169,6 +172,16 @@ class VoicePage:
             )
         except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
             raise BadInputError(f"not a voice page: {type(error).__name__} at {error}") from error
+
+
+def _with_acoustics(data: Mapping[str, object]) -> Mapping[str, object]:
+    """From 1 to 2: nothing was known of how the caller sounded."""
+    states = cast(Mapping[str, object], data.get("states") or {})
+    return {**data, "states": {"noisy": False, "clipped": False, "echo": False, **states}, "schema": 2}
+
+
+_UPGRADES: Mapping[int, Callable[[Mapping[str, object]], Mapping[str, object]]] = {1: _with_acoustics}
+"""By the schema they start from; each makes the next one."""
 
 
 def emptied_page(page: VoicePage) -> VoicePage:

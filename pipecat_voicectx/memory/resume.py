@@ -1,10 +1,11 @@
 """Going on where the last call ended.
 
 A returning caller who asks "Where were we?" names nothing that could be searched for. So a wish to resume is recognised
-by its form (English phrases; in any language, a first turn without a single word to search for), and then the latest
-pages are what is relevant, with what they were about as the query.
+by its form, and then the latest pages are what is relevant, with what they were about as the query. A first turn that
+is nothing but a greeting counts as one.
 
-Known limit: the phrases are English; other languages resume when their first turn shares no content word with memory.
+Known limit: phrases and greetings are those of English, German, French, Spanish, Italian, Portuguese, Dutch, Chinese
+and Japanese; callers in other languages are recognised as returning, but have to name what they want to go on with.
 """
 
 from __future__ import annotations
@@ -30,9 +31,24 @@ _RESUME = re.compile(
     r"\b(?:it's|this is) me again\b|\bi'm back\b|\bback again\b|\bcalling back\b",
     re.IGNORECASE,
 )
-_GREETING = frozenset(
-    {"hi", "hello", "hey", "yes", "okay", "ok", "morning", "evening", "afternoon", "good", "hallo"}
+# Phrases that are said to go on, and hardly for anything else; not checked with speakers of each language.
+_RESUME_ELSEWHERE = re.compile(
+    r"\bwo (?:waren|sind) wir (?:stehen ?geblieben|gerade)\b|\bwo waren wir\b|\bda bin ich wieder\b|"
+    r"\b(?:wurden|worden) (?:unter|ge)brochen\b|\bbin wieder da\b|"
+    r"\boù (?:en )?(?:étions|on en était|on était|en était)\b|\bc'est encore moi\b|\bon a été coupés?\b|"
+    r"\b(?:por|en) dónde (?:íbamos|estábamos|nos quedamos)\b|\bsoy yo (?:otra vez|de nuevo)\b|\bse cortó la llamada\b|"
+    r"\b(?:a )?che punto eravamo\b|\bdove eravamo\b|\bsono di nuovo io\b|\bè caduta la linea\b|"
+    r"\bonde (?:é que )?(?:estávamos|ficamos|paramos)\b|\bsou eu (?:de novo|outra vez)\b|\ba ligação caiu\b|"
+    r"\bwaar waren we(?: gebleven)?\b|\bdaar ben ik weer\b|"
+    r"(?:刚才|剛才|上次)?(?:我们|我們)?(?:说|說|讲|講|聊)到(?:哪|哪里|哪裡|哪儿)|又是我|电话断了|"
+    r"どこまで(?:話|お話|はな)|さっきの続き|電話が切れ",
+    re.IGNORECASE,
 )
+_GREETING_WORDS = """hi hello hey yes okay ok morning evening afternoon good
+hallo guten morgen tag abend moin servus ja bonjour bonsoir salut allô oui hola buenos buenas días tardes noches sí
+ciao buongiorno buonasera pronto sì olá oi bom boa dia tarde noite sim goedemorgen goedemiddag goedenavond dag
+你好 您好 你好啊 こんにちは もしもし こんばんは おはよう はい"""
+_GREETING = frozenset(token for word in _GREETING_WORDS.split() for token in tokenize(word))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +87,7 @@ def last_session(pages: Sequence[VoicePage], *, current_session_id: str) -> Last
 
 def wants_resume(text: str, *, first_turn: bool) -> bool:
     """Whether the user wants to go on with what was before: says so, or opens a call with nothing but a greeting."""
-    if _RESUME.search(text):
+    if _RESUME.search(text) or _RESUME_ELSEWHERE.search(text):
         return True
     return first_turn and all(token in _GREETING for token in tokenize(text))
 

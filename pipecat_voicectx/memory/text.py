@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-__all__ = ["clean_disfluencies", "is_acknowledgement", "is_question", "sentences", "strip_for_embedding"]
+__all__ = ["is_acknowledgement", "is_question", "sentences", "strip_for_embedding"]
 
 _MONTH = "(?:january|february|march|april|may|june|july|august|september|october|november|december)"
 _DATE = re.compile(
@@ -30,10 +30,6 @@ _QUESTION_START = re.compile(
     r"^(?:who|what|when|where|why|how|which|whose|do|does|did|is|are|was|were|can|could|will|would|should|have|has)\b",
     re.IGNORECASE,
 )
-_FILLER = re.compile(
-    r"\b(?:u+h+m*|u+m+|e+r+m*|h+m+|mm+|ah+|you know|i mean|sort of|kind of)\b[,.]?\s*", re.IGNORECASE
-)
-_REPEATED_WORD = re.compile(r"\b([\w']+)(?:[,\s]+\1\b)+", re.IGNORECASE)
 
 
 @lru_cache(maxsize=64)
@@ -79,8 +75,3 @@ def is_acknowledgement(text: str) -> bool:
     """Whether a text says nothing beyond "I am with you": "okay, great", "mm-hm", "thank you". English only."""
     words = re.findall(r"[\w']+", text.casefold())
     return len(words) <= 6 and all(word in _ACKNOWLEDGEMENTS for word in words)
-
-
-def clean_disfluencies(text: str) -> str:
-    """Fillers and stuttered repetitions removed, for memory only: a prompt always shows what was really said."""
-    return _BLANKS.sub(" ", _REPEATED_WORD.sub(r"\1", _FILLER.sub("", text))).strip(" ,")

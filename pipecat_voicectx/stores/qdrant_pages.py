@@ -254,6 +254,9 @@ class QdrantPages:
                 "pipecat_voicectx.stores.page_store.reembed(path, old, new)"
             )
         self._ensure_collections()
+        if schema < PAGE_SCHEMA_VERSION:
+            # Pages are upgraded as they are read; from here on an older version of the package must not write.
+            self._write_stamp()
 
     def _ensure_collections(self) -> None:
         for name in (self._collection, self._threads):

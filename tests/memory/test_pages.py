@@ -49,6 +49,14 @@ def test_fields_that_a_newer_writer_added_are_ignored() -> None:
     assert VoicePage.from_json(page().to_json() | {"new_field": 1}) == page()
 
 
+def test_a_page_of_the_first_schema_is_upgraded_as_it_is_read() -> None:
+    first = page().to_json() | {"schema": 1, "states": {"speaking_rate_wpm": 140.0, "network_band": "good"}}
+    read = VoicePage.from_json(first)
+    assert read.states == PageStates(speaking_rate_wpm=140.0, network_band="good")
+    assert read.to_json()["schema"] == 2
+    assert VoicePage.from_json(page().to_json() | {"schema": 1, "states": None}).states == PageStates()
+
+
 def test_an_owner_without_a_name_is_an_error() -> None:
     with pytest.raises(UsageError):
         Owner(user_id="")

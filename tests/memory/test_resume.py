@@ -15,6 +15,14 @@ from tests.memory.builders import page
         "It's me again",
         "Please go on.",
         "Let's pick up where we stopped",
+        "Hallo, wo waren wir stehen geblieben?",
+        "Bonjour, où en étions-nous ?",
+        "Hola, ¿por dónde íbamos?",
+        "Allora, dove eravamo rimasti?",
+        "Onde é que estávamos?",
+        "Waar waren we gebleven?",
+        "我们刚才说到哪里了？",
+        "どこまで話しましたか",
     ],
 )
 def test_wishes_to_resume_are_recognised_in_any_turn(text: str) -> None:
@@ -22,7 +30,17 @@ def test_wishes_to_resume_are_recognised_in_any_turn(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["I want to go on a trip", "My carry on luggage", "Which hotel?", "The last time slot"]
+    "text",
+    [
+        "I want to go on a trip",
+        "My carry on luggage",
+        "Which hotel?",
+        "The last time slot",
+        "Wo ist mein Koffer?",
+        "Où est la gare ?",
+        "¿Dónde está el hotel?",
+        "我们明天去哪里？",
+    ],
 )
 def test_other_sentences_with_the_same_words_are_none(text: str) -> None:
     assert not wants_resume(text, first_turn=True)
@@ -31,6 +49,8 @@ def test_other_sentences_with_the_same_words_are_none(text: str) -> None:
 def test_a_first_turn_of_nothing_but_a_greeting_resumes() -> None:
     assert wants_resume("Hello", first_turn=True)
     assert not wants_resume("Hello", first_turn=False)
+    for greeting in ("Guten Tag", "Bonjour", "Buenos días", "你好", "もしもし"):
+        assert wants_resume(greeting, first_turn=True), greeting
 
 
 def test_the_last_session_is_the_one_that_ended_last_and_not_this_one() -> None:

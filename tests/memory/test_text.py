@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from pipecat_voicectx.memory.text import (
-    clean_disfluencies,
     is_acknowledgement,
     is_question,
     sentences,
@@ -51,7 +50,3 @@ def test_sentences_are_split_at_their_ends_in_spaced_and_unspaced_scripts() -> N
     assert sentences("One. Two! Three") == ["One.", "Two!", "Three"]
     assert sentences("一つ。二つ。") == ["一つ。", "二つ。"]
     assert sentences("  ") == []
-
-
-def test_fillers_and_stutters_are_cleaned_for_memory() -> None:
-    assert clean_disfluencies("Um, I I want, you know, the the blue one") == "I want, the blue one"
