@@ -40,6 +40,7 @@ from pipecat_voicectx.processors.playback_ledger import PlaybackLedger, Playback
 from pipecat_voicectx.processors.recall_tool import recall_function
 from pipecat_voicectx.processors.speaking_rate_tracker import SpeakingRateTracker
 from pipecat_voicectx.processors.speech_start import install_candidate_start
+from pipecat_voicectx.processors.speech_to_speech import SpeechToSpeech, SpeechToSpeechConfig
 from pipecat_voicectx.processors.turn_hold_install import install_turn_hold
 from pipecat_voicectx.projection.recall_request import RecallToolConfig
 from pipecat_voicectx.runtimes.audio_input import takes_audio
@@ -116,13 +117,17 @@ class VoiceContextConfig:
     """When speech over the bot's voice is an interruption; a cough and "mhm" are none. None: off, any sound is.
     Start strategies of the host or of a service stay as they are. Needs PLAYBACK."""
 
+    speech_to_speech: SpeechToSpeechConfig = field(default_factory=SpeechToSpeechConfig)
+    """Where `llm` hears and speaks by itself."""
+
     def __post_init__(self) -> None:
         if Part.TURN_HOLD in self.parts and Part.NETWORK not in self.parts:
             raise UsageError("VoiceContextConfig.parts: TURN_HOLD needs NETWORK; add it or leave both out")
 
 
 class VoiceContext:
-    """The voice context of one session of a cascaded bot (speech to text, LLM, text to speech).
+    """The voice context of one session, of a cascaded bot (speech to text, LLM, text to speech) or of one with a
+    speech-to-speech service (`llm` alone).
 
         voice = VoiceContext(context=LLMContext(), transport=transport, stt=stt, llm=llm, tts=tts, user_id="ann")
         pipeline = Pipeline(voice.processors())
@@ -153,9 +158,9 @@ class VoiceContext:
         *,
         context: LLMContext,
         transport: BaseTransport,
-        stt: FrameProcessor,
         llm: FrameProcessor,
-        tts: FrameProcessor,
+        stt: FrameProcessor | None = None,
+        tts: FrameProcessor | None = None,
         user_id: str | None = None,
         agent_id: str = "default",
         store_path: str | Path | None = None,
@@ -171,9 +176,9 @@ class VoiceContext:
         Args:
             context: The conversation, shared with the host. It is edited in place.
             transport: The transport whose `input()` and `output()` begin and end the pipeline.
-            stt: Speech to text.
-            llm: The serving LLM; the orchestrator's functions are registered with it.
-            tts: Text to speech.
+            llm: The serving LLM; the orchestrator's functions are registered with it. Or a speech-to-speech service.
+            stt: Speech to text. Left out with a speech-to-speech service.
+            tts: Text to speech. Left out with a speech-to-speech service.
             user_id: Whose call this is, from your own login or the phone number; never from the model. None: an
                 anonymous caller, whose memory ends with the call.
             agent_id: Which of your bots this is; bots do not read each other's memory.
@@ -189,7 +194,8 @@ class VoiceContext:
             config: Settings of the parts.
 
         Raises:
-            UsageError: `store_path` without `user_id`: pages need an owner who comes back. `record_audio` without a
+            UsageError: No `tts` although `llm` is no speech-to-speech service that we know.
+                `store_path` without `user_id`: pages need an owner who comes back. `record_audio` without a
                 folder.
         """
         if store_path is not None and user_id is None:
@@ -198,10 +204,21 @@ class VoiceContext:
                 "give the caller's id, or leave store_path out for an anonymous call"
             )
         self._config = config or VoiceContextConfig()
+        self._agent_id = agent_id
         self._transport, self._stt, self._llm, self._tts = transport, stt, llm, tts
+        speech = SpeechToSpeech.of(llm, self._config.speech_to_speech) if tts is None else None
+        if tts is None and speech is None:
+            raise UsageError(
+                f"VoiceContext: tts is missing, and {type(llm).__name__} is no speech-to-speech service we know; "
+                "give the voice, or one of the services of docs/speech-to-speech.md"
+            )
+        voice = tts if tts is not None else llm
         self._handlers: dict[str, list[EventHandler]] = {name: [] for name in self.EVENTS}
         params = self._outlast_holds(user_params)
-        recovers = Part.PLAYBACK in self._config.parts and self._config.recovery is not None
+        # A speech-to-speech service goes on by itself when an interruption was none.
+        recovers = (
+            Part.PLAYBACK in self._config.parts and self._config.recovery is not None and speech is None
+        )
         if recovers and params.empty_user_turn == EmptyUserTurnConfig():
             params = dataclasses.replace(params, empty_user_turn=None)
         self.aggregators = LLMContextAggregatorPair(
@@ -238,23 +255,25 @@ class VoiceContext:
                 store=PageStoreConfig(path=store_path) if store_path is not None else None,
                 embedder=embedder or FastEmbedder(download=True),
                 config=self._config.memory,
-                stt=stt,
+                stt=stt or (llm if speech is not None else None),
                 facts=self._config.facts,
                 audio=self._recording() if record_audio else None,
                 played_audio=self._played_audio,
             )
             if self._config.recall_tool is not None:
                 self.memory.add_tool(recall_function(self.memory, config=self._config.recall_tool))
-        self.orchestrator = (
-            Orchestrator(context=context, llm=llm, tts=tts, config=self._config.orchestrator)
-            if Part.ORCHESTRATOR in parts
-            else None
-        )
+        self.orchestrator: Orchestrator | None = None
+        if Part.ORCHESTRATOR in parts and speech is not None:
+            self.orchestrator = speech.orchestrator(context, self._config.orchestrator)
+        elif Part.ORCHESTRATOR in parts:
+            self.orchestrator = Orchestrator(
+                context=context, llm=llm, tts=tts, config=self._config.orchestrator
+            )
         self.playback: PlaybackLedger | None = None
         if Part.PLAYBACK in parts:
             self.playback = PlaybackLedger(
                 context=context,
-                tts=tts,
+                tts=voice,
                 output=transport.output(),
                 position=position,
                 config=self._playback_config(record_audio=record_audio),
@@ -271,21 +290,36 @@ class VoiceContext:
                 user=self.aggregators.user(),
                 config=self._config.recovery,
             )
-        if self.playback is not None and self._config.speech_start is not None:
+        if self.playback is not None and tts is not None and self._config.speech_start is not None:
             install_candidate_start(self.aggregators.user(), self._config.speech_start)
+        self.speech_to_speech = (
+            speech.processors(
+                orchestrator=self.orchestrator,
+                ledger=self.playback,
+                remembers=self.memory is not None,
+                holds=Part.TURN_HOLD in parts,
+            )
+            if speech is not None
+            else []
+        )
+        """What stands directly in front of a speech-to-speech service; empty for a cascaded bot."""
         self._connect_events()
 
     def processors(self) -> list[FrameProcessor]:
         """The whole pipeline, transport, services and aggregators included, in order."""
+        # A service that hears by itself sends transcripts towards the user aggregator, which consumes them.
+        hears_itself = self._stt is None
         order = [
             self._transport.input(),
             self._stt,
-            self.speaking_rate,
+            None if hears_itself else self.speaking_rate,
             self.network,
             self.acoustics,
             self.aggregators.user(),
+            self.speaking_rate if hears_itself else None,
             self.memory,
             self.orchestrator,
+            *self.speech_to_speech,
             self._llm,
             self._tts,
             self._transport.output(),
@@ -293,6 +327,21 @@ class VoiceContext:
             self.aggregators.assistant(),
         ]
         return [processor for processor in order if processor is not None]
+
+    async def identify(self, user_id: str, *, store_path: str | Path | None = None) -> None:
+        """The caller, anonymous so far, turned out to be `user_id`: loads their memory into this call.
+
+        Args:
+            user_id: From your own login or lookup (see `sources.caller_id`); never from the model.
+            store_path: Folder in which their pages and facts are kept. None: for this call only.
+
+        Raises:
+            UsageError: The call belongs to another user already.
+        """
+        if self.memory is None:
+            return
+        store = PageStoreConfig(path=store_path) if store_path is not None else None
+        await self.memory.identify(Owner(user_id=user_id, agent_id=self._agent_id), store=store)
 
     def add_event_handler(self, name: str, handler: EventHandler) -> None:
         """Calls `handler(source, value)` whenever the event comes.
