@@ -277,5 +277,5 @@ def _fastapi() -> Any:
         import fastapi
         import fastapi.responses
     except ModuleNotFoundError as error:
-        raise UsageError("the inspector needs FastAPI; run: pip install 'pipecat-ai[runner]'") from error
+        raise UsageError("the inspector needs FastAPI; run: pip install 'pipecat-voicectx[inspector]'") from error
     return fastapi

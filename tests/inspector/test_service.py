@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI
 
 from pipecat_voicectx.errors import UsageError
-from pipecat_voicectx.inspector.mount import mount
+from pipecat_voicectx.inspector.mount import mount, mount_on_runner
 from pipecat_voicectx.inspector.service import Inspector, InspectorConfig
 from pipecat_voicectx.observers.events import EventKind, SessionEvent
 from tests.inspector.serving import ListedHub, serve
@@ -145,6 +145,36 @@ def test_an_unknown_session_is_not_found() -> None:
 def test_mounting_twice_is_mounting_once() -> None:
     app = FastAPI()
     assert mount(app) is mount(app)
+
+
+def test_pipecat_s_own_runner_gets_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipecat.runner import run as runner
+
+    monkeypatch.delenv("VOICECTX_INSPECTOR", raising=False)
+    routes = list(runner.app.router.routes)
+    try:
+        inspector = mount_on_runner()
+        assert inspector is not None
+        assert mount_on_runner() is inspector
+
+        async def main() -> None:
+            async with serve(runner.app) as base, httpx.AsyncClient(base_url=base) as http:
+                assert (await http.get("/voicectx")).status_code == 200
+                assert (await http.get("/voicectx/api/sessions")).json() == []
+
+        asyncio.run(main())
+    finally:
+        runner.app.router.routes[:] = routes
+        del runner.app.state.voicectx_inspector
+
+
+def test_a_switch_turns_the_page_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipecat.runner import run as runner
+
+    monkeypatch.setenv("VOICECTX_INSPECTOR", "0")
+    before = len(runner.app.router.routes)
+    assert mount_on_runner() is None
+    assert len(runner.app.router.routes) == before
 
 
 def test_a_short_token_is_refused_when_the_bot_starts() -> None:

@@ -153,7 +153,7 @@ const LANES = [
   { key: "turns", name: "Turn, and what held it open", height: 38, list: () => merged("turns", S.turns, S.holds), draw: drawTurns, say: sayTurn },
   { key: "bot", name: "The bot, as heard", height: 52, list: () => merged("bot", S.heard, openBot()), draw: drawBot, say: sayBot },
   { key: "net", name: "The line", height: 42, list: () => merged("net", S.net, S.gaps), draw: drawNet, say: sayNet },
-  { key: "rates", name: "The caller’s pace", height: 44, list: () => S.rates, draw: drawRates, say: sayRate },
+  { key: "rates", name: "The caller’s pace", height: 52, list: () => S.rates, draw: drawRates, say: sayRate },
   { key: "marks", name: "Directives", height: 54, list: () => S.marks, draw: drawMarks, say: sayMark },
   { key: "requests", name: "Tokens sent to the model", height: 84, list: () => S.requests, draw: drawRequests, say: sayRequest },
   { key: "answers", name: "Wait for the answer", height: 56, list: () => S.answers, draw: drawAnswers, say: sayAnswer },
@@ -316,7 +316,7 @@ function drawNet(svg, y, items, lane) {
 function drawRates(svg, y, items, lane) {
   if (!items.length) return;
   const values = S.rates.map((r) => r.v.rate), low = Math.min(...values.slice(-500)) - 12, high = Math.max(...values.slice(-500)) + 12;
-  const py = (rate) => y + 40 - ((rate - low) / (high - low)) * 22;
+  const py = (rate) => y + 50 - ((rate - low) / (high - low)) * 18;
   const shown = thin(items);
   let path = "";
   for (const [, r] of shown) path += path ? `H${x(r.at).toFixed(1)}V${py(r.v.rate).toFixed(1)}` : `M${x(r.at).toFixed(1)} ${py(r.v.rate).toFixed(1)}`;
@@ -325,12 +325,12 @@ function drawRates(svg, y, items, lane) {
   for (const [index, r] of shown) {
     const label = Math.round(r.v.rate).toString();
     if (x(r.at) > free) { svgEl(svg, "circle", { cx: x(r.at), cy: py(r.v.rate), r: 3, class: "dot" }); text(svg, x(r.at) + 6, py(r.v.rate) - 4, "tick", label); free = x(r.at) + measure(label, 11) + 14; }
-    hit(svg, lane, index, r.at, r.at, y + 15, 28);
+    hit(svg, lane, index, r.at, r.at, y + 15, 37);
   }
 }
 function drawMarks(svg, y, items, lane) {
   const free = [-1e9, -1e9]; // two rows, for what happens at once
-  for (const [index, d] of thin(items, 2)) {
+  for (const [index, d] of items.length > 400 ? thin(items, 2) : items) {
     const row = x(d.at) > free[0] ? 0 : x(d.at) > free[1] ? 1 : -1, top = y + 18 + Math.max(row, 0) * 18;
     svgEl(svg, "path", { d: `M${x(d.at)} ${top + 15}v-14l8 4-8 4`, class: d.no ? "flag no" : "flag" });
     if (row >= 0) { text(svg, x(d.at) + 11, top + 9, d.no ? "tick red" : "tick teal", d.label); free[row] = x(d.at) + 20 + measure(d.label, 11); }
