@@ -232,6 +232,8 @@ class VoiceContext:
             if Part.NETWORK in parts
             else None
         )
+        if self.speaking_rate is not None and self.network is not None:
+            self.speaking_rate.listen_to(self.network)
         self.acoustics = (
             AcousticsTracker(
                 output=transport.output() if Part.ACOUSTICS in parts else None,

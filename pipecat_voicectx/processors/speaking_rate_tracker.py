@@ -19,11 +19,16 @@ from pipecat.processors.frame_processor import FrameDirection
 
 from pipecat_voicectx.processors.audio_lane import AudioLane
 from pipecat_voicectx.processors.frames import SpeakingRateFrame
+from pipecat_voicectx.processors.network_tracker import NetworkTracker
 from pipecat_voicectx.sources.stt_words import read_timed_words
+from pipecat_voicectx.states.network import NetworkSource, NetworkState
 from pipecat_voicectx.states.speaking_rate import SpeakingRateEstimator, SpeakingRateState
 from pipecat_voicectx.states.utterances import UtteranceJoiner
 
 __all__ = ["SpeakingRateTracker"]
+
+# What these report is missing from the audio altogether; others say that something stands in its place.
+_CUTTING = {NetworkSource.AUDIO_PTS, NetworkSource.JITTER_BUFFER}
 
 
 class SpeakingRateTracker(AudioLane):
@@ -45,9 +50,14 @@ class SpeakingRateTracker(AudioLane):
         self._joiner = UtteranceJoiner(self._estimator, default_language=default_language)
         self._pushed = self._estimator.state
         self._warned_unknown_result = False
+        self._lost_total_secs = 0.0
         self.failures = 0
         """Frames whose evaluation failed; each was forwarded all the same."""
         self._register_event_handler("on_speaking_rate")
+
+    def listen_to(self, network: NetworkTracker) -> None:
+        """Counts audio that the line lost as spoken. The tracker of the line stands behind this one."""
+        network.add_event_handler("on_network_state", self._line_changed)
 
     @property
     def state(self) -> SpeakingRateState:
@@ -95,6 +105,11 @@ class SpeakingRateTracker(AudioLane):
             language=str(frame.language) if frame.language else None,
             speaker=frame.user_id or "",
         )
+
+    async def _line_changed(self, _network: NetworkTracker, state: NetworkState) -> None:
+        lost_secs = state.concealed_total_secs - self._lost_total_secs
+        self._lost_total_secs = state.concealed_total_secs
+        self._joiner.lost(lost_secs, cut_out=bool(_CUTTING & set(state.sources)))
 
     async def _publish(self) -> None:
         state = self._estimator.state

@@ -12,6 +12,10 @@ said between two joins:
 A final is one of four things: the same text again (ignored), a text that starts with or nearly equals the one before
 (a correction, which replaces it), words whose times overlap the ones before (a correction too), or new words (added).
 Interim transcripts never come here.
+
+Lost audio was spoken all the same. Where it was cut out, the recogniser's clock is short of it; where it fell silent,
+the detector saw a pause. Either would make the speaker look faster than they are, so `lost` adds it; an utterance of
+which too much is missing says nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +32,8 @@ __all__ = ["UtteranceJoiner"]
 
 # Finals this similar are one text, corrected. Chosen: one word of six changed.
 SAME_TEXT_RATIO = 0.8
+# Beyond this share of lost audio, how many words went with it is anybody's guess. Chosen.
+LARGEST_LOST_SHARE = 0.3
 # More finals than this in one utterance are a recogniser that never stops; the oldest are joined into the count only.
 MOST_FINALS = 200
 
@@ -53,6 +59,10 @@ class UtteranceJoiner:
         self._speaker = ""
         self._speech_secs = 0.0
         self._speaking_since_secs: float | None = None
+        self._stopped_secs = 0.0
+        self._cut_out_secs = 0.0
+        self._lost_between_secs = 0.0
+        self._lost_secs = 0.0
         self._settled = False
 
     def speech_started(self, started_secs: float) -> bool:
@@ -61,6 +71,9 @@ class UtteranceJoiner:
             return False
         if self._settled:
             self._open_next()
+        # Of a pause in which audio was lost, so much was no pause.
+        self._speech_secs += min(max(0.0, started_secs - self._stopped_secs), self._lost_between_secs)
+        self._lost_between_secs = 0.0
         self._speaking_since_secs = started_secs
         return False
 
@@ -69,8 +82,24 @@ class UtteranceJoiner:
         if self._speaking_since_secs is None:
             return False
         self._speech_secs += max(0.0, ended_secs - self._speaking_since_secs)
-        self._speaking_since_secs = None
+        self._speaking_since_secs, self._stopped_secs = None, ended_secs
         return self._settle()
+
+    def lost(self, secs: float, *, cut_out: bool) -> None:
+        """Audio of the caller was lost just now.
+
+        Args:
+            secs: How much of it.
+            cut_out: Nothing stands in its place, so that the recogniser's clock does not count it.
+        """
+        speaking = self._speaking_since_secs is not None
+        if not 0.0 < secs < 60.0 or self._settled or not (speaking or self._speech_secs > 0.0):
+            return
+        self._lost_secs += secs
+        if cut_out:
+            self._cut_out_secs += secs
+        if not speaking:
+            self._lost_between_secs += secs
 
     def final(
         self, text: str, *, words: Sequence[TimedWord] = (), language: str | None = None, speaker: str = ""
@@ -88,6 +117,7 @@ class UtteranceJoiner:
 
     def _open_next(self) -> None:
         self._finals, self._speech_secs, self._settled = [], 0.0, False
+        self._cut_out_secs = self._lost_between_secs = self._lost_secs = 0.0
 
     def _merge(self, new: _Final) -> bool:
         last = self._finals[-1] if self._finals else None
@@ -117,11 +147,11 @@ class UtteranceJoiner:
     def _utterance(self) -> SpokenUtterance | None:
         timed = all(item.words for item in self._finals)
         if timed:
-            speech_secs = sum(spoken_secs(item.words) for item in self._finals)
+            speech_secs = sum(spoken_secs(item.words) for item in self._finals) + self._cut_out_secs
             basis = RateBasis.WORD_TIMES
         else:
             speech_secs, basis = self._speech_secs, RateBasis.VOICE_ACTIVITY
-        if speech_secs <= 0.0:
+        if speech_secs <= 0.0 or self._lost_secs > LARGEST_LOST_SHARE * speech_secs:
             return None
         units = {item.units.unit for item in self._finals}
         languages = {item.units.language for item in self._finals}

@@ -100,3 +100,27 @@ def test_another_speaker_starts_over() -> None:
         ]
     )
     assert [round(state.rate or 0) for state in states] == [200, 120]
+
+
+def test_audio_that_the_line_lost_counts_as_spoken() -> None:
+    from pipecat_voicectx.processors.network_tracker import NetworkTracker
+    from pipecat_voicectx.states.network import NetworkSource, NetworkState
+
+    async def main() -> float | None:
+        tracker, network = SpeakingRateTracker(), NetworkTracker()
+        tracker.listen_to(network)
+        start = VADUserStartedSpeakingFrame(start_secs=0.0)
+        tracker._evaluate(start)
+        await asyncio.sleep(1.5)
+        tracker._evaluate(VADUserStoppedSpeakingFrame(stop_secs=0.0))
+        lossy = NetworkState(concealed_total_secs=0.8, sources=(NetworkSource.RECEIVER_STATS,))
+        await network._call_event_handler("on_network_state", lossy)
+        await asyncio.sleep(0.8)
+        tracker._evaluate(start)
+        await asyncio.sleep(1.7)
+        tracker._evaluate(VADUserStoppedSpeakingFrame(stop_secs=0.0))
+        text = "one two three four five six seven eight nine ten eleven twelve"
+        tracker._evaluate(TranscriptionFrame(text=text, user_id="", timestamp=""))
+        return tracker.state.rate
+
+    assert virtual_time.run(main()) == pytest.approx(12 * 60 / 4.0, rel=0.01)

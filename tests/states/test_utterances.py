@@ -149,3 +149,47 @@ def test_silence_longer_than_a_pause_between_words_is_not_speech() -> None:
     assert spoken_secs([*words("a b"), *words("c d", start=5.0)]) == pytest.approx(1.6)
     assert spoken_secs([*words("a b"), *words("c d", start=1.2)]) == pytest.approx(2.0)
     assert spoken_secs([]) == 0.0
+
+
+def burst(*, lost_secs: float, cut_out: bool, words: tuple[TimedWord, ...] = ()) -> float | None:
+    """Twelve words in 4 s, of which some audio is lost after 1.5 s, and the detector sees a pause there."""
+    estimator = SpeakingRateEstimator()
+    joiner = UtteranceJoiner(estimator)
+    joiner.speech_started(10.0)
+    joiner.speech_stopped(11.5)
+    joiner.lost(lost_secs, cut_out=cut_out)
+    joiner.speech_started(12.3)
+    joiner.speech_stopped(14.0)
+    joiner.final("one two three four five six seven eight nine ten eleven twelve", words=words)
+    return estimator.state.rate
+
+
+def test_a_pause_in_which_audio_was_lost_is_no_pause() -> None:
+    assert burst(lost_secs=0.8, cut_out=False) == pytest.approx(12 * 60 / 4.0)
+    assert burst(lost_secs=0.3, cut_out=False) == pytest.approx(12 * 60 / 3.5)
+    assert burst(lost_secs=0.0, cut_out=False) == pytest.approx(12 * 60 / 3.2)
+
+
+def test_cut_out_audio_is_added_to_the_recognisers_clock_and_concealed_audio_is_there_already() -> None:
+    words = tuple(TimedWord(text="w", start_secs=n * 0.27, end_secs=(n + 1) * 0.27) for n in range(12))
+    assert burst(lost_secs=0.76, cut_out=True, words=words) == pytest.approx(12 * 60 / 4.0, rel=0.001)
+    assert burst(lost_secs=0.76, cut_out=False, words=words) == pytest.approx(12 * 60 / 3.24, rel=0.001)
+
+
+def test_an_utterance_of_which_a_third_is_missing_says_nothing() -> None:
+    assert burst(lost_secs=1.4, cut_out=True) is None
+
+
+def test_audio_lost_between_utterances_belongs_to_none() -> None:
+    estimator = SpeakingRateEstimator()
+    joiner = UtteranceJoiner(estimator)
+    joiner.lost(5.0, cut_out=True)
+    joiner.speech_started(1.0)
+    joiner.speech_stopped(3.0)
+    joiner.final("one two three four five six")
+    joiner.lost(5.0, cut_out=True)
+    joiner.lost(float("nan"), cut_out=True)
+    joiner.speech_started(20.0)
+    joiner.speech_stopped(22.0)
+    joiner.final("seven eight nine ten eleven twelve")
+    assert estimator.state.rate == pytest.approx(180.0)
