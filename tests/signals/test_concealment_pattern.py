@@ -92,6 +92,25 @@ def test_speech_that_dies_away_is_none() -> None:
     assert cuts(floor.astype(np.int16)) == []
 
 
+def test_the_silence_behind_a_cut_is_doubted_for_a_second() -> None:
+    samples = np.random.default_rng(2).normal(0, 6, 120 * FRAME).astype(np.int16)
+    samples[20 * FRAME : 40 * FRAME] = voiced(20)
+    assert cuts(samples) == list(range(40, 90))
+
+
+def test_a_weaker_cut_counts_where_the_line_was_seen_to_cut_and_resume() -> None:
+    def line() -> np.ndarray:
+        samples = np.random.default_rng(2).normal(0, 6, 120 * FRAME).astype(np.int16)
+        samples[80 * FRAME : 100 * FRAME] = (voiced(20) * 0.045).astype(np.int16)
+        return samples
+
+    assert cuts(line()) == []
+    lossy = line()
+    lossy[20 * FRAME : 60 * FRAME] = voiced(40)
+    lossy[30 * FRAME : 40 * FRAME] = line()[: 10 * FRAME]
+    assert set(range(100, 120)) <= set(cuts(lossy))
+
+
 @pytest.mark.parametrize("audio", [b"", b"\x01", b"\x00\x01\x02"])
 def test_frames_of_no_or_odd_length_do_no_harm(audio: bytes) -> None:
     gate = SilenceGate()
