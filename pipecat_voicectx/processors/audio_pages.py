@@ -15,7 +15,7 @@ import wave
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -235,6 +235,36 @@ class AudioPages:
         if not self._is_recording or not any(page.user_audio_ref or page.bot_audio_ref for page in pages):
             return None
         return self._use(list(pages))
+
+    async def identify(self, owner: Owner, pages: Iterable[VoicePage]) -> list[VoicePage]:
+        """The caller turned out to be `owner`: the clips of this call become theirs; returns the pages that name them.
+
+        Raises:
+            VoiceContextError: The store is closed.
+        """
+        self._owner = owner
+        self._drafts.clear()
+        pages = list(pages)
+        refs = {ref for page in pages for ref in (page.user_audio_ref, page.bot_audio_ref) if ref}
+        if not refs or self._store is None:
+            return pages
+        given = await _done(self._store.submit(lambda clips: {ref: clips.give(ref, owner) for ref in refs}))
+        moved = [
+            replace(
+                page,
+                user_audio_ref=given.get(page.user_audio_ref or ""),
+                bot_audio_ref=given.get(page.bot_audio_ref or ""),
+            )
+            for page in pages
+        ]
+        for page in moved:
+            if page.user_audio_ref is not None:
+                self._tracker.attach_user_audio(
+                    page.id, page.user_audio_ref, secs=page.user_audio_secs or 0.0
+                )
+            if page.bot_audio_ref is not None:
+                self._tracker.attach_bot_audio(page.id, page.bot_audio_ref)
+        return moved
 
     async def erase(self, pages: Iterable[VoicePage]) -> None:
         """Deletes the clips of pages whose caller wants them forgotten."""

@@ -162,6 +162,20 @@ class ClipStore:
                 with contextlib.suppress(FileNotFoundError):
                     os.utime(self._path(name))
 
+    def give(self, name: str, owner: Owner) -> str | None:
+        """Makes a clip another owner's; returns its new name. None: it is not there any more."""
+        given = _owner_part(owner) + name[_OWNER_CHARS:]
+        old, new = self._path(name), self._path(given)
+        with self._lock:
+            size = self._sizes.pop(name, None)
+            try:
+                new.parent.mkdir(exist_ok=True)
+                old.replace(new)
+            except OSError:
+                return None
+            self._sizes[given] = size if size is not None else new.stat().st_size
+        return given
+
     def erase(self, names: Collection[str]) -> int:
         """Deletes clips; returns how many were there."""
         with self._lock:

@@ -170,3 +170,15 @@ def test_a_clip_is_read_at_the_rate_that_is_asked_for(tmp_path: Path) -> None:
     assert read[1] == 16_000
     assert len(read[0]) == pytest.approx(32_000, rel=0.05)
     assert loudest_hertz(*read) == pytest.approx(440, abs=5)
+
+
+def test_a_clip_can_become_another_owner_s(tmp_path: Path) -> None:
+    clips = ClipStore(tmp_path)
+    name = clips.add(tone(1), sample_rate_hz=16_000, owner=ANN)
+    given = clips.give(name, BEN)
+    assert given is not None
+    assert (clips.count(ANN), clips.count(BEN)) == (0, 1)
+    assert clips.read(name) is None
+    assert clips.read(given) is not None
+    assert ClipStore(tmp_path).count(BEN) == 1
+    assert clips.give(name, BEN) is None
