@@ -66,7 +66,7 @@ def _write_page(path: Path, out: Path, *, show: bool) -> None:
 
     page = recorded_page(path)
     try:
-        out.write_text(page, encoding="utf-8")
+        out.write_text(page, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UnavailableError(f"{out} cannot be written: {error.strerror}") from error
     print(out)

@@ -54,8 +54,8 @@ def recorded_page(path: Path) -> str:
             f"{path} holds more than {_MAX_PAGE_CHARS // 1_000_000} MB of events: too large a page"
         )
     head = json.dumps(encode(header), ensure_ascii=False)
-    # "</" would end the script element, wherever it stands in a string.
-    data = f'{{"session":{head},"events":[{",".join(shown)}]}}'.replace("</", "<\\/")
+    # A tag in somebody's words could end the script element, or keep it from ending.
+    data = f'{{"session":{head},"events":[{",".join(shown)}]}}'.replace("<", "\\u003c")
     return Template(page_file("page.html")).substitute(
         head=f"<style>\n{page_file('style.css')}</style>",
         title=html.escape(f"{header.title or header.session_id}: voicectx inspector"),

@@ -215,10 +215,10 @@ class Inspector:
         return feed
 
 
-async def _feed(hub: SessionHub, after: Position | None) -> AsyncIterator[str]:
+async def _feed(hub: SessionHub, after: Position | None) -> AsyncIterator[bytes]:
     """Events as they come, several in one message. The viewer has joined; it leaves when this ends."""
     try:
-        yield f"retry: {_RETRY_MS}\n\n"
+        yield b"retry: %d\n\n" % _RETRY_MS
         quiet_secs = 0.0
         while not _server_stops():
             try:
@@ -228,21 +228,26 @@ async def _feed(hub: SessionHub, after: Position | None) -> AsyncIterator[str]:
                 quiet_secs += _LOOK_UP_SECS
                 if quiet_secs >= _KEEP_ALIVE_SECS:
                     quiet_secs = 0.0
-                    yield ": still here\n\n"
+                    yield b": still here\n\n"
                 continue
             quiet_secs = 0.0
             if not events:
-                yield "event: ended\ndata: {}\n\n"
+                yield b"event: ended\ndata: {}\n\n"
                 return
             # Values are frozen or copies, so a thread may write them out; the call's loop has better things to do.
             text = await asyncio.get_running_loop().run_in_executor(None, _as_json, events)
             if anew:
                 header = json.dumps(encode(hub.header), ensure_ascii=False)
-                yield f"event: session\ndata: {header}\n\n"
-            yield f"id: {after}\ndata: {text}\n\n"
+                yield _bytes(f"event: session\ndata: {header}\n\n")
+            yield _bytes(f"id: {after}\ndata: {text}\n\n")
             await asyncio.sleep(_BATCH_SECS)
     finally:
         hub.leave()
+
+
+def _bytes(text: str) -> bytes:
+    # A recogniser's broken characters become JSON's own escapes.
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _server_stops() -> bool:
@@ -277,5 +282,7 @@ def _fastapi() -> Any:
         import fastapi
         import fastapi.responses
     except ModuleNotFoundError as error:
-        raise UsageError("the inspector needs FastAPI; run: pip install 'pipecat-voicectx[inspector]'") from error
+        raise UsageError(
+            "the inspector needs FastAPI; run: pip install 'pipecat-voicectx[inspector]'"
+        ) from error
     return fastapi

@@ -8,6 +8,7 @@ frozen values or an error.
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
@@ -29,10 +30,12 @@ _DEEPEST = 24
 
 def encode(value: object) -> Json:
     """Plain JSON types; dataclasses also say which they are, under `type`. Foreign objects become their type's name."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value.value if isinstance(value, Enum) else value  # an IntEnum is an int
     if isinstance(value, Enum):
         return encode(value.value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has no word for it
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         out: dict[str, Json] = {_TYPE_KEY: type(value).__name__}
         for item in dataclasses.fields(value):

@@ -112,7 +112,7 @@ class SessionRecorder:
         self.dropped = 0
         """Events that found the queue full."""
         try:
-            self._file: IO[str] = self._path.open("x", encoding="utf-8")
+            self._file: IO[str] = self._path.open("x", encoding="utf-8", errors="backslashreplace")
         except FileExistsError as error:
             raise UnavailableError(f"{self._path} exists; a recording is never written over") from error
         except OSError as error:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,6 +136,49 @@ def test_a_viewer_who_goes_away_has_left() -> None:
             await left(hub)
 
     asyncio.run(main())
+
+
+def test_broken_characters_of_a_recogniser_end_no_feed() -> None:
+    async def main() -> None:
+        async with client() as (http, inspector):
+            hub = ListedHub.on(inspector)
+            hub.tell(EventKind.USER_TEXT, {"text": "caf\ud800"})
+            read = await lines(http, hub.session_id, count=2)
+            assert read[1][1][0]["v"]["text"] == "caf\ud800"
+            await left(hub)
+
+    asyncio.run(main())
+
+
+def test_a_bot_that_is_stopped_does_not_wait_for_an_open_page() -> None:
+    bot = subprocess.Popen(
+        [sys.executable, "-c", STOPPABLE], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+    )
+    try:
+        assert bot.stdout is not None
+        base = bot.stdout.readline().strip()
+        with httpx.stream("GET", f"{base}/voicectx/api/sessions/told/events", timeout=30) as feed:
+            assert "retry" in next(feed.iter_lines())
+            bot.send_signal(signal.SIGINT)
+            assert bot.wait(timeout=30) is not None
+    finally:
+        bot.kill()
+        bot.wait()
+        bot.stdout.close()
+
+
+STOPPABLE = """
+import socket, uvicorn
+from fastapi import FastAPI
+from pipecat_voicectx.inspector.mount import mount
+from tests.inspector.serving import ListedHub
+
+app = FastAPI()
+ListedHub.on(mount(app)).say(1)
+listener = socket.create_server(("127.0.0.1", 0))
+print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+uvicorn.Server(uvicorn.Config(app, log_level="critical", ws="none")).run(sockets=[listener])
+"""
 
 
 def test_an_unknown_session_is_not_found() -> None:

@@ -43,6 +43,11 @@ def test_an_enum_of_numbers_is_written_as_its_number() -> None:
     assert type(encode(Fidelity.SUMMARY)) is int
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_numbers_that_json_has_no_word_for_are_absent(value: float) -> None:
+    assert encode({"secs": value}) == {"secs": None}
+
+
 def test_foreign_objects_are_named_and_not_read() -> None:
     assert encode({"socket": object()}) == {"socket": "<object>"}
 
