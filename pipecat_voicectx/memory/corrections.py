@@ -300,6 +300,8 @@ def retraction_topic(clause: str) -> str | None:
     if re.search(r"\bshould not have said\b|\btake (?:that|it|this) back\b", clause, re.IGNORECASE):
         return ""
     topic = clause[start.end() :].strip(" ,.")
+    if topic.casefold() in {"", "it", "about it"} and start[0].casefold().endswith("forget"):
+        return None  # "forget it" drops the subject of the talk, not a memory
     if _THAT_THING.match(topic):
         return ""
     while (shorter := _NOT_A_TOPIC.sub("", topic)) != topic:

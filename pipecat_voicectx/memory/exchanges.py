@@ -50,12 +50,18 @@ class ExchangeTracker:
 
     def __init__(self, *, owner: Owner, session_id: str) -> None:
         self._owner = owner
+        # Pages keep their ids when an anonymous caller is identified.
+        self._first_owner = owner
         self._session_id = session_id
         self._drafts: deque[_Draft] = deque(maxlen=_MAX_DRAFTS)
         self._next_index = 0
         self._is_open = False
         self.unassigned_turns = 0
         """Heard turns that came too late for their exchange."""
+
+    def identify(self, owner: Owner) -> None:
+        """The caller turned out to be `owner`: pages are theirs from now on; ids stay."""
+        self._owner = owner
 
     @property
     def open_page_id(self) -> str | None:
@@ -167,7 +173,7 @@ class ExchangeTracker:
         return next((draft for draft in self._drafts if self._page_id(draft) == page_id), None)
 
     def _page_id(self, draft: _Draft) -> str:
-        return page_id(self._owner, self._session_id, draft.index)
+        return page_id(self._first_owner, self._session_id, draft.index)
 
     def _changed(self, draft: _Draft) -> list[VoicePage]:
         page = self._page(draft)

@@ -130,7 +130,7 @@ _VERB = (
 # A pronoun and a verb in the middle of a run-on start a clause of their own, unless the word before leads into it.
 _RUN_ON = re.compile(
     rf"(?<!\bthat)(?<!\bif)(?<!\bwhen)(?<!\bwhat)(?<!\bwhere)(?<!\bhow)(?<!\bas)(?<!\bthan)(?<!\bthink)(?<!\bguess)"
-    rf"(?<!\bdo)(?<!\bdoes)(?<!\bdid)(?<!\bcan)(?<!\bcould)(?<!\bshould)(?<!\bshall)(?<!\bmay)(?<!\bwill)(?<!\bwould)"
+    rf"(?<!\bforget)(?<!\bdo)(?<!\bdoes)(?<!\bdid)(?<!\bcan)(?<!\bcould)(?<!\bshould)(?<!\bshall)(?<!\bmay)(?<!\bwill)(?<!\bwould)"
     rf"(?<!\bmust)(?<!\bam)(?<!\bare)(?<!\bis)(?<!\bwas)(?<!\bwere)(?<!\bpretend)(?<!\bassume)(?<!\bwish)(?<!\bwhether)"
     rf"(?<!\bsaid)(?<!\bsay)(?<!\bas)(?<!\byou)(?<!\bhope)(?<!\bwhich)(?<!\bwho)(?<!\bwhy)(?<!\bmeans)(?<!\btime)(?<!\bimagine)"
     rf"(?<!\bsuppose)(?<!\bthing)(?<!\band)\s+(?=(?:(?:i|we|he|she|they|it|that)\s+{_VERB}|(?:her|his|"

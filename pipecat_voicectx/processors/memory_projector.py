@@ -15,9 +15,8 @@ leaves no trace.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 from loguru import logger
@@ -27,6 +26,7 @@ from pipecat.frames.frames import (
     FunctionCallCancelFrame,
     FunctionCallInProgressFrame,
     FunctionCallResultFrame,
+    InputAudioRawFrame,
     LLMContextFrame,
     LLMContextUserTurnFrame,
     MetricsFrame,
@@ -36,25 +36,25 @@ from pipecat.frames.frames import (
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor, FrameProcessorSetup
 
-from pipecat_voicectx.errors import VoiceContextError
+from pipecat_voicectx.errors import UsageError, VoiceContextError
 from pipecat_voicectx.memory.exchanges import ExchangeTracker
 from pipecat_voicectx.memory.pages import Owner, PageStates, VoicePage
 from pipecat_voicectx.orchestrator.functions import ALL_FUNCTIONS
 from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.processors.audio_pages import AudioPages, AudioPagesConfig, PlayedAudio, clips_folder
+from pipecat_voicectx.processors.background_work import BackgroundWork
 from pipecat_voicectx.processors.frames import (
     AffectFrame,
     HeardTurnFrame,
 )
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
 from pipecat_voicectx.processors.page_states import with_state
-from pipecat_voicectx.processors.projection_metrics import ProjectionMetricsData
+from pipecat_voicectx.processors.projection_metrics import ProjectionMetricsData, counted, described
 from pipecat_voicectx.processors.running_calls import RunningCalls
 from pipecat_voicectx.processors.tool_advertising import tools_tokens
 from pipecat_voicectx.processors.transcript_tap import TranscriptTap
 from pipecat_voicectx.processors.window_planner import Projection, WindowPlanner
 from pipecat_voicectx.projection.follower import ContextFollower
-from pipecat_voicectx.projection.report import make_report
 from pipecat_voicectx.stores.embedders import Embedder, FastEmbedder
 from pipecat_voicectx.stores.fact_session import FactsConfig, FactSession
 from pipecat_voicectx.stores.page_memory import (
@@ -78,7 +78,7 @@ _LIKELY_RECORDINGS = 4
 _STEERING = frozenset(spec.name for spec in ALL_FUNCTIONS)
 
 
-class MemoryProjector(FrameProcessor):
+class MemoryProjector(BackgroundWork):
     """Pages, recall and the bounded window for one session.
 
     Events (all run in the background):
@@ -167,11 +167,8 @@ class MemoryProjector(FrameProcessor):
         self._context: LLMContext | None = None
         self._states = PageStates()
         self._tools_cost: tuple[object, int] = (None, 0)
-        self._tasks: set[asyncio.Task[Any]] = set()
         self._tap = TranscriptTap(stt=stt, on_text=self._hear)
         self._cleaned = False
-        self.errors = 0
-        """Projections and writes that failed; each was pushed as an error."""
         for event in ("on_recall", "on_projected", "on_memory_written"):
             self._register_event_handler(event)
 
@@ -204,10 +201,46 @@ class MemoryProjector(FrameProcessor):
         """What of the memory works."""
         return self._memory.status()
 
+    async def identify(self, owner: Owner, *, store: PageStoreConfig | None = None) -> None:
+        """The caller, anonymous so far, turned out to be `owner`: their profile and earlier calls are loaded.
+
+        What this call has established stays and is kept for them. For the application, off the response path; `owner`
+        comes from its own login or the phone number, never from the model.
+
+        Args:
+            owner: Who is calling.
+            store: Where their pages and facts are kept, if this call had no store so far.
+
+        Raises:
+            UsageError: The caller is somebody else already, and has a store.
+        """
+        if self._memory.status().persistent and owner != self._owner:
+            raise UsageError("this call's pages are another owner's already; identify anonymous callers only")
+        self._owner = owner
+        self._tracker.identify(owner)
+        try:
+            own = await self._memory.identify(owner, store)
+            if self._audio is not None:
+                own = await self._audio.identify(owner, own)
+            for page in own:
+                self._spawn(self._write(page, self._memory.add(page)), "write")
+            if self._facts is not None:
+                pages, last = list(self._memory.pages.values()), self._memory.previous_session
+                folder = store.folder if store is not None else None
+                await self._facts.identify(owner, folder=folder, pages=pages, last=last)
+        except VoiceContextError as error:
+            await self._fail("what is known of the caller could not be loaded", error)
+
     async def setup(self, setup: FrameProcessorSetup) -> None:  # type: ignore[override]
         """Starts to open the store and load the owner's pages; the pipeline does not wait for it."""
         await super().setup(setup)
         self._spawn(self._open(), "open")
+
+    async def audio_passed(self, frame: InputAudioRawFrame) -> None:
+        """Records a frame of the caller's audio, where recordings are kept."""
+        audio = self._audio
+        if audio is not None:
+            await self._guarded(lambda: audio.on_frame(frame))
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
         """Forwards everything; the context frame after editing its context."""
@@ -246,17 +279,11 @@ class MemoryProjector(FrameProcessor):
             await self._drain(deadline_secs - (1 - _WRITES_SHARE) * DRAIN_SECS)
             if self._facts is not None:
                 await self._facts.close(timeout_secs=deadline_secs - time.monotonic())
-            for task in list(self._tasks):
-                await self.cancel_task(task)
+            await self._cancel_tasks()
             if self._audio is not None:
                 await self._audio.close()
             await self._memory.close()
         await super().cleanup()  # type: ignore[no-untyped-call]
-
-    async def _drain(self, deadline_secs: float) -> None:
-        """Waits for tasks, and for those that they start."""
-        while self._tasks and (left_secs := deadline_secs - time.monotonic()) > 0:
-            await asyncio.wait(list(self._tasks), timeout=left_secs)
 
     # -- frames
 
@@ -320,28 +347,13 @@ class MemoryProjector(FrameProcessor):
 
     async def _report(self, projection: Projection, tools_tokens: int, took_secs: float) -> None:
         """Counts and tells, after the frame has gone on."""
-        plan, by_meaning, resumed = projection.plan, projection.by_meaning, projection.resumed
-        counted = make_report(
-            projection.edit,
-            plan,
-            tools_tokens=tools_tokens,
-            by_meaning=by_meaning,
-            resumed=resumed,
-            took_secs=took_secs,
-        )
-        tokens = counted.tokens
-        logger.debug(
-            "{}: context of about {} tokens (system {}, tools {}, history {}, recalled {}, state {}); "
-            "recalled as audio {}, transcript {}, summary {}, left out {}",
-            self, tokens.total, tokens.system, tokens.tools, tokens.history, tokens.recalled, tokens.state,
-            counted.audio, counted.transcripts, counted.summaries, counted.omitted,
-        )  # fmt: skip
+        report = counted(projection, tools_tokens=tools_tokens, took_secs=took_secs)
+        logger.debug("{}: {}", self, described(report))
         if self.metrics_enabled:
-            await self.push_frame(MetricsFrame(data=[ProjectionMetricsData.of(counted, processor=self.name)]))
-        await self._call_event_handler("on_projected", counted)
-        if plan is not None:
-            recall = Recall(pages=plan.pages, block=plan.block_text, by_meaning=by_meaning, resumed=resumed)
-            await self._call_event_handler("on_recall", recall)
+            await self.push_frame(MetricsFrame(data=[ProjectionMetricsData.of(report, processor=self.name)]))
+        await self._call_event_handler("on_projected", report)
+        if projection.plan is not None:
+            await self._call_event_handler("on_recall", projection.recall)
 
     def _tools_tokens(self, context: LLMContext) -> int:
         if self._tools_cost[0] is not context.tools:
@@ -400,25 +412,3 @@ class MemoryProjector(FrameProcessor):
     def _spawn_recording(self, work: Coroutine[Any, Any, None] | None) -> None:
         if work is not None:
             self._spawn(self._attempt(work, "a recording was not kept"), "record")
-
-    async def _attempt(self, work: Coroutine[Any, Any, None], failing: str) -> None:
-        try:
-            await work
-        except VoiceContextError as error:
-            await self._fail(failing, error)
-
-    def _spawn(self, coroutine: Coroutine[Any, Any, None], purpose: str) -> None:
-        task = self.create_task(coroutine, purpose)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _guarded(self, step: Callable[[], None]) -> None:
-        """The shell's edge: whatever fails in a step of ours is reported, and the frame goes on."""
-        try:
-            step()
-        except Exception as error:
-            await self._fail("memory step failed", error)
-
-    async def _fail(self, what: str, error: Exception) -> None:
-        self.errors += 1
-        await self.push_error(f"{self}: {what}: {error}", exception=error)

@@ -283,7 +283,7 @@ class FactSession:
                 open_issues=_open_issues(last) if last is not None else (),
             )
         finally:
-            self._tell_forgotten()
+            self.tell_forgotten()
 
     async def identify(
         self, owner: Owner, *, folder: Path | None, pages: Sequence[VoicePage], last: LastSession | None
@@ -335,11 +335,12 @@ class FactSession:
         try:
             while self._queue:
                 await self.memory.add_turn(self._queue.popleft())
-                self._tell_forgotten()
+                self.tell_forgotten()
         finally:
             self._reading = False
 
-    def _tell_forgotten(self) -> None:
+    def tell_forgotten(self) -> None:
+        """Passes on the pages of what was deleted, so that they are emptied."""
         pages = self.memory.take_forgotten_turns()
         if pages:
             self.on_forgotten(pages)

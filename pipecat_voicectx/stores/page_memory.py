@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from loguru import logger
-
 from pipecat_voicectx.errors import UnavailableError, VoiceContextError
 from pipecat_voicectx.memory.index import FloatArray, IndexedTurn, PageIndex
 from pipecat_voicectx.memory.pages import Owner, VoicePage, emptied_page
@@ -25,9 +23,7 @@ from pipecat_voicectx.memory.ranking import PageQuery, RankedPage, RankingWeight
 from pipecat_voicectx.memory.resume import LastSession, last_session
 from pipecat_voicectx.memory.scene import HeardAs, SceneIndex
 from pipecat_voicectx.memory.summary import SUMMARIZER_NAME, summarize_exchange
-from pipecat_voicectx.memory.text import strip_for_embedding
 from pipecat_voicectx.memory.threads import ThreadBook, VoiceThread, page_vector
-from pipecat_voicectx.memory.tokens import tokenize
 from pipecat_voicectx.stores.embedders import Embedder, EmbeddingThread
 from pipecat_voicectx.stores.page_store import (
     DEFAULT_LOAD_LIMIT,
@@ -37,6 +33,7 @@ from pipecat_voicectx.stores.page_store import (
     open_page_store,
 )
 from pipecat_voicectx.stores.qdrant_pages import StoredPage
+from pipecat_voicectx.stores.query_search import QuerySearch
 from pipecat_voicectx.stores.summarizer import PageSummarizer
 from pipecat_voicectx.stores.thread_keeper import ThreadKeeper
 
@@ -48,8 +45,6 @@ _BEYOND_HITS = 10
 _SCENE_BONUS = 1.0
 # Chosen: among so many, a page that sounds as asked for is also ranked by its words.
 _SCENE_HITS = 200
-# Chosen: a partial transcript with this share of the final words points the same way.
-_MIN_PARTIAL_SHARE = 0.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,14 +108,6 @@ class PageWrite:
         await self._memory._settle(self._page, self._ticket)
 
 
-@dataclass(slots=True)
-class _PartialQuery:
-    text: str
-    tokens: frozenset[str]
-    vector: FloatArray
-    cosines: FloatArray
-
-
 class PageMemory:
     """Pages of one owner, for one session. All methods are for the event loop's thread."""
 
@@ -155,10 +142,13 @@ class PageMemory:
         self._redacted: set[str] = set()
         self._has_more = False
         self._keeper = ThreadKeeper(owner=owner, embedder_name=embedder.name)
-        self._embedder_failed = False
-        self._wanted_query: str | None = None
-        self._query: _PartialQuery | None = None
-        self._embedding = False
+        self._search = QuerySearch(
+            embedder=embedder,
+            worker=self._worker,
+            index=lambda: self._index,
+            extend=self._search_beyond,
+            weights=weights,
+        )
 
     @property
     def pages(self) -> Mapping[str, VoicePage]:
@@ -203,6 +193,24 @@ class PageMemory:
             self._index_page(page)
         self._opened.set()
 
+    async def identify(self, owner: Owner, store: PageStoreConfig | None) -> list[VoicePage]:
+        """The caller turned out to be `owner`: loads their pages; this session's become theirs.
+
+        Returns:
+            This session's pages, to be added and written again.
+
+        Raises:
+            VoiceContextError: The store does not open; the session goes on with what is said in it.
+        """
+        self._owner = owner
+        self._keeper.identify(owner)
+        own = [replace(page, owner=owner) for page in self._pages.values()]
+        self._pages = {page.id: page for page in own}
+        if store is not None:
+            self._config, self._loaded, self._opened = store, False, asyncio.Event()
+            await self.open()
+        return own
+
     def preload(self, stored: Sequence[StoredPage]) -> None:
         """Adds pages that are kept elsewhere, with their vectors; they are not written. For benches and imports."""
         for item in stored:
@@ -238,28 +246,22 @@ class PageMemory:
 
     def prepare_query(self, text: str) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """The user is saying this. Await the returned function to embed it; None when that is under way already."""
-        self._wanted_query = text
-        if self._embedding or not text.strip():
-            return None
-        self._embedding = True
-        return self._embed_queries
+        return self._search.run if self._search.want(text) else None
 
     def has_embedding_for(self, text: str) -> bool:
         """Whether a ranking of `text` would use meaning."""
-        return self._usable_query(text) is not None
+        return self._search.usable(text) is not None
 
     def query_vector(self, text: str) -> FloatArray | None:
         """The embedding of `text`, or of nearly all of it, where it is ready."""
-        partial = self._usable_query(text)
-        return partial.vector if partial is not None else None
+        query = self._search.usable(text)
+        return query.vector if query is not None else None
 
     def rank(self, text: str, *, exclude: Collection[str] = (), limit: int = 12) -> list[RankedPage]:
-        """The best pages for `text`, with what is ready now."""
-        partial = self._usable_query(text)
-        query = PageQuery(text=text, cosines=partial.cosines if partial is not None else None)
+        """The best pages for `text`, with what is ready now; what came too late for the turn before is among them."""
         sounding = self.sounding(text)
         wanted = 2 * limit if not sounding else _SCENE_HITS
-        hits = rank_pages(self._index, query, weights=self._weights, exclude=exclude, limit=wanted)
+        hits = self._search.rank(text, exclude=exclude, limit=wanted)
         hits = self._keeper.with_bonus(hits)
         if sounding:
             hits = _with_scenes(hits, {key for key in sounding if key not in exclude}, self._pages)
@@ -365,7 +367,7 @@ class PageMemory:
                 vectors = (await loop.run_in_executor(None, ticket.stored.result)).vectors
         except VoiceContextError as error:
             if ticket is None:
-                self._note_embedder_failure(error)
+                self._search.note_failure(error)
             else:
                 self._failed_writes += 1
             return
@@ -399,59 +401,29 @@ class PageMemory:
         bot = vectors[1] if current.bot_text == page.bot_text else None
         self._index.set_vectors(page.id, (user, bot))
 
-    async def _embed_queries(self) -> None:
-        """Embeds the latest wanted text, and again while a newer one has come in."""
-        loop = asyncio.get_running_loop()
-        try:
-            while (text := self._wanted_query) is not None:
-                self._wanted_query = None
-                if self._query is None or self._query.text != text:
-                    self._query = await loop.run_in_executor(self._worker(), self._embed_query, text)
-                    await self._search_beyond(self._query)
-        except VoiceContextError as error:
-            self._note_embedder_failure(error)
-        finally:
-            self._embedding = False
-
-    async def _search_beyond(self, query: _PartialQuery) -> None:
+    async def _search_beyond(self, vector: FloatArray) -> bool:
         """For an owner with more pages than are loaded: takes the database's nearest ones into the index.
 
         They come as soon as the database answers, for this turn or the next; nobody waits for them.
+
+        Returns:
+            Whether there are new ones.
         """
         store = self._store
         if store is None or not self._has_more:
-            return
-        search = store.submit(lambda pages: pages.search(self._owner, query.vector, limit=_BEYOND_HITS))
+            return False
+        search = store.submit(lambda pages: pages.search(self._owner, vector, limit=_BEYOND_HITS))
         try:
             hits = await asyncio.get_running_loop().run_in_executor(None, search.result)
         except VoiceContextError:
-            return
-        for stored, _score in hits:
-            if stored.page.id not in self._pages:
-                self._pages[stored.page.id] = stored.page
-                # Its neighbours are not here: a session of its own keeps foreign turns out of its window.
-                self._index.upsert(
-                    stored.page.id, session=f"beyond {stored.page.id}", turns=_turns(stored.page)
-                )
-                self._index.set_vectors(stored.page.id, stored.vectors)
-        query.cosines = self._index.cosines(query.vector)
-
-    def _embed_query(self, text: str) -> _PartialQuery:
-        vector = self._embedder.embed([strip_for_embedding(text)])[0]
-        return _PartialQuery(text, frozenset(tokenize(text)), vector, self._index.cosines(vector))
-
-    def _usable_query(self, text: str) -> _PartialQuery | None:
-        query = self._query
-        if query is None or query.text == text:
-            return query
-        wanted = set(tokenize(text))
-        share = len(wanted & query.tokens) / max(1, len(wanted | query.tokens))
-        return query if share >= _MIN_PARTIAL_SHARE else None
-
-    def _note_embedder_failure(self, error: VoiceContextError) -> None:
-        if not self._embedder_failed:
-            self._embedder_failed = True
-            logger.warning("memory searches by words only: {}", error)
+            return False
+        new = [stored for stored, _score in hits if stored.page.id not in self._pages]
+        for stored in new:
+            self._pages[stored.page.id] = stored.page
+            # Its neighbours are not here: a session of its own keeps foreign turns out of its window.
+            self._index.upsert(stored.page.id, session=f"beyond {stored.page.id}", turns=_turns(stored.page))
+            self._index.set_vectors(stored.page.id, stored.vectors)
+        return bool(new)
 
 
 def _with_scenes(

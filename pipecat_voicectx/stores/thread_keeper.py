@@ -44,6 +44,10 @@ class ThreadKeeper:
         self._stale: dict[str, VoiceThread] = {}
         self._refreshing = False
 
+    def identify(self, owner: Owner) -> None:
+        """Whose threads are loaded and stored from now on."""
+        self._owner = owner
+
     def loaded(self, store: PageStore, stored: list[StoredPage]) -> ThreadBook:
         """The stored threads of these pages; pages that a crash kept out of them join now. Blocks."""
         book = ThreadBook(config=self.book.config)

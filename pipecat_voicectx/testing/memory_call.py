@@ -36,7 +36,7 @@ from pipecat.processors.aggregators.llm_response_universal import (
 from pipecat.processors.frame_processor import FrameProcessor
 from pipecat.services.openai.llm import OpenAILLMService
 from pipecat.services.stt_service import STTService
-from pipecat.turns.user_stop import SpeechTimeoutUserTurnStopStrategy
+from pipecat.turns.user_stop import BaseUserTurnStopStrategy, SpeechTimeoutUserTurnStopStrategy
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
 from pipecat.workers.runner import WorkerRunner
 
@@ -165,6 +165,7 @@ def in_calls(
     policies: Sequence[ChatPolicy] = (),
     at_once: bool = False,
     tools: Any = None,
+    tools_for: Callable[[FrameProcessor], Any] | None = None,
     functions: Mapping[str, Any] | None = None,
 ) -> list[MemoryCall]:
     """Runs each script in a call of its own, one after the other or all at once, and ends each with an EndFrame."""
@@ -176,7 +177,7 @@ def in_calls(
                 f"session-{uuid.uuid4()}",
                 script,
                 policies[number] if number < len(policies) else Answers(),
-                tools,
+                tools_for or (lambda _memory: tools),
                 functions or {},
             )
             for number, script in enumerate(scripts)
@@ -193,11 +194,15 @@ async def _in_call(
     session_id: str,
     script: MemoryScript,
     policy: ChatPolicy,
-    tools: Any,
+    tools_for: Callable[[FrameProcessor], Any],
     functions: Mapping[str, Any],
 ) -> MemoryCall:
+    memory = make_memory(session_id)
+    tools = tools_for(memory)
     context = LLMContext(tools=tools) if tools is not None else LLMContext()
-    stop = [SpeechTimeoutUserTurnStopStrategy(user_speech_timeout=_SILENCE_SECS)]
+    stop: list[BaseUserTurnStopStrategy] = [
+        SpeechTimeoutUserTurnStopStrategy(user_speech_timeout=_SILENCE_SECS)
+    ]
     pair = LLMContextAggregatorPair(
         context,
         user_params=LLMUserAggregatorParams(user_turn_strategies=UserTurnStrategies(stop=stop)),
@@ -210,7 +215,6 @@ async def _in_call(
         )
         for name, function in functions.items():
             llm.register_function(name, function)
-        memory = make_memory(session_id)
         worker = PipelineWorker(
             Pipeline([_Stt(), pair.user(), memory, llm, pair.assistant()]), idle_timeout_secs=None
         )

@@ -1,0 +1,156 @@
+"""The caller's own say in what is kept: remember, forget, and who they are, at the socket of the LLM."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
+
+from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.memory.pages import Owner
+from pipecat_voicectx.processors.memory_projector import MemoryProjector
+from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig
+from pipecat_voicectx.processors.memory_tools import forget_function, remember_function
+from pipecat_voicectx.stores.embedders import LexicalEmbedder
+from pipecat_voicectx.stores.fact_session import FactsConfig
+from pipecat_voicectx.stores.page_memory import PageStoreConfig
+from pipecat_voicectx.testing.memory_call import MemoryCall, in_calls
+from pipecat_voicectx.testing.openai_server import ChatRequest, Reply, ToolCall
+
+ANN = Owner(user_id="ann")
+
+
+def projector(folder: Path | None, *, session_id: str, owner: Owner = ANN) -> MemoryProjector:
+    return MemoryProjector(
+        owner=owner,
+        store=PageStoreConfig(path=folder) if folder is not None else None,
+        embedder=LexicalEmbedder(),
+        config=MemoryProjectorConfig(keep_exchanges=0),
+        session_id=session_id,
+        facts=FactsConfig(),
+    )
+
+
+def known(call: MemoryCall) -> set[str]:
+    assert isinstance(call.memory, MemoryProjector)
+    assert call.memory.facts is not None
+    return {fact.statement for fact in call.memory.facts.memory.facts if fact.current}
+
+
+class Calls:
+    """Calls the function that a message names: `eraser: TOPIC`, `yes eraser: TOPIC`, `remember: TEXT`. (The rules read
+    messages, too, and know the word "forget".)"""
+
+    def reply(self, request: ChatRequest) -> Reply:
+        last = request.messages[-1]
+        words = str(last["content"])
+        if last["role"] != "user" or ":" not in words:
+            return Reply(text="All right.")
+        name, _, argument = words.partition(": ")
+        if name == "remember":
+            return Reply(tool_calls=(ToolCall(name="remember", arguments={"text": argument}),))
+        arguments = {"topic": argument, "confirmed": name.startswith("yes")}
+        return Reply(tool_calls=(ToolCall(name="forget", arguments=arguments),))
+
+
+def with_tools(folder: Path, *scripts: object) -> list[MemoryCall]:
+    def make(session_id: str) -> MemoryProjector:
+        return projector(folder, session_id=session_id)
+
+    def tools(memory: object) -> ToolsSchema:
+        assert isinstance(memory, MemoryProjector)
+        return ToolsSchema(standard_tools=[remember_function(memory), forget_function(memory)])
+
+    return in_calls(make, *scripts, policies=[Calls() for _ in scripts], tools_for=tools)  # type: ignore[arg-type]
+
+
+def files_with(folder: Path, text: str) -> list[str]:
+    return [
+        str(file.relative_to(folder))
+        for file in folder.rglob("*")
+        if file.is_file() and text.encode() in file.read_bytes()
+    ]
+
+
+def test_forgetting_asks_back_then_erases_facts_pages_and_files(tmp_path: Path) -> None:
+    secret = "four four one seven nine"
+
+    async def forgets(call: MemoryCall) -> None:
+        await call.say(f"my door code is {secret}")
+        await call.say("i like green tea")
+        await call.say("yes eraser: my door code")  # nobody was asked yet, whatever the model claims
+        assert any(secret in each for each in known(call))
+        sent = call.sent()
+        assert "Ask the caller" in sent
+        await call.say("yes eraser: my door code")
+        assert not any(secret in each for each in known(call))
+        await asyncio.sleep(1)
+        await call.say("anything else")
+
+    async def asks(call: MemoryCall) -> None:
+        sent = await call.say("what is my door code")
+        assert secret not in sent
+        assert known(call) == {"The user likes green tea."}
+
+    with_tools(tmp_path, forgets, asks)
+    assert files_with(tmp_path, secret) == []
+    assert files_with(tmp_path, "green tea")
+
+
+def test_a_request_to_forget_in_plain_words_empties_the_pages_too(tmp_path: Path) -> None:
+    async def forgets(call: MemoryCall) -> None:
+        await call.say("my door code is four four one seven nine")
+        await call.say("please forget my door code")
+        await asyncio.sleep(1)
+        await call.say("thank you")
+
+    (call,) = with_tools(tmp_path, forgets)
+    assert known(call) == set()
+    assert files_with(tmp_path, "four four one seven nine") == []
+
+
+def test_what_the_caller_asks_to_remember_is_there_in_the_next_call(tmp_path: Path) -> None:
+    async def remembers(call: MemoryCall) -> None:
+        await call.say("remember: the spare key is under the blue pot")
+        assert "blue pot" in call.sent(), "the model is told what was kept"
+
+    async def asks(call: MemoryCall) -> None:
+        assert "blue pot" in await call.say("where is the spare key")
+
+    with_tools(tmp_path, remembers, asks)
+
+
+def test_tools_without_facts_are_refused() -> None:
+    with pytest.raises(UsageError, match="keeps no facts"):
+        forget_function(MemoryProjector(owner=ANN, embedder=LexicalEmbedder()))
+
+
+def test_a_caller_identified_in_mid_call_gets_their_profile_under_what_this_call_said(tmp_path: Path) -> None:
+    async def first(call: MemoryCall) -> None:
+        await call.say("my name is ann and i live in leeds")
+        await call.say("i'm allergic to peanuts")
+
+    in_calls(lambda session: projector(tmp_path, session_id=session), first)
+
+    async def later(call: MemoryCall) -> None:
+        assert isinstance(call.memory, MemoryProjector)
+        await call.say("hello i live in york now")
+        assert "allergic" not in await call.say("is a dinner without peanuts possible")
+        await call.memory.identify(ANN, store=PageStoreConfig(path=tmp_path))
+        sent = await call.say("and a dinner without peanuts again")
+        assert "allergic to peanuts" in sent
+        assert known(call) == {
+            "The user's name is Ann.",
+            "The user lives in york.",
+            "The user is allergic to peanuts.",
+        }
+
+    in_calls(lambda session: projector(None, session_id=session, owner=Owner(user_id="nobody")), later)
+
+    async def third(call: MemoryCall) -> None:
+        await call.say("hello there")
+        assert "The user lives in york." in known(call), "what was said before identification is theirs now"
+
+    in_calls(lambda session: projector(tmp_path, session_id=session), third)
