@@ -34,15 +34,15 @@ TAIL_SAMPLES = 960
 SPEAKERS = ("quick", "ordinary", "slow", "digits")
 
 PLAIN = (
-    "We had booked two rooms with a view of the harbour, but on arrival they gave us one without any windows.",
+    "We had booked two rooms with a view of the harbour but on arrival they gave us one without any windows.",
     "My neighbour says that the new bus line will stop right in front of the library from the first of March.",
     "Could you find out which of the three branches still has the grey winter coat in a medium size?",
     "The heating has been making a knocking noise since the technician was here on Wednesday afternoon.",
     "I want to cancel the newspaper while we are away and have it delivered to my brother instead.",
-    "Is there a way to move my eye test to the morning, because I have to pick the children up at two?",
+    "Is there a way to move my eye test to the morning because I have to pick the children up at two?",
     "Someone left a black umbrella and a pair of reading glasses on the table by the entrance last night.",
     "Tell me how long the drive to the airport takes if I leave at half past five on a weekday.",
-    "The invoice lists four chairs, yet only three of them were in the boxes that arrived this morning.",
+    "The invoice lists four chairs yet only three of them were in the boxes that arrived this morning.",
     "I would rather pay in two instalments and keep the old contract until the end of the summer.",
 )
 PAUSED = (
