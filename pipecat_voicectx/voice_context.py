@@ -41,6 +41,7 @@ from pipecat_voicectx.processors.recall_tool import recall_function
 from pipecat_voicectx.processors.speaking_rate_tracker import SpeakingRateTracker
 from pipecat_voicectx.processors.speech_start import install_candidate_start
 from pipecat_voicectx.processors.speech_to_speech import SpeechToSpeech, SpeechToSpeechConfig
+from pipecat_voicectx.processors.state_reports import StateMessages, StateReports
 from pipecat_voicectx.processors.turn_hold_install import install_turn_hold
 from pipecat_voicectx.projection.recall_request import RecallToolConfig
 from pipecat_voicectx.runtimes.audio_input import takes_audio
@@ -108,6 +109,8 @@ class VoiceContextConfig:
     """Limits of the `recall` function, offered once more is in memory than the window shows. None: not offered."""
     orchestrator: OrchestratorConfig = field(default_factory=OrchestratorConfig)
     """Functions and modes of `Orchestrator`."""
+    state_messages: StateMessages = StateMessages.OFF
+    """Whether a client is sent states and directives for a display."""
     playback: PlaybackLedgerConfig = field(default_factory=PlaybackLedgerConfig)
     """Clock and commit rules of `PlaybackLedger`."""
     recovery: FalseInterruptionConfig | None = field(default_factory=FalseInterruptionConfig)
@@ -271,6 +274,11 @@ class VoiceContext:
             self.orchestrator = Orchestrator(
                 context=context, llm=llm, tts=tts, config=self._config.orchestrator
             )
+        self.state_reports = (
+            StateReports(self.orchestrator, messages=self._config.state_messages)
+            if self.orchestrator is not None
+            else None
+        )
         self.playback: PlaybackLedger | None = None
         if Part.PLAYBACK in parts:
             self.playback = PlaybackLedger(

@@ -67,7 +67,8 @@ class _Size:
     pages: int
 
 
-_QUICK = _Size(turns=15, audio_secs=5.0, rounds=3, pages=PAGES)
+# Ten thousand pages take longer to make than to measure.
+_QUICK = _Size(turns=15, audio_secs=5.0, rounds=3, pages=2_000)
 _DEFAULT = _Size(turns=60, audio_secs=20.0, rounds=5, pages=PAGES)
 _FULL = _Size(turns=200, audio_secs=60.0, rounds=7, pages=PAGES)
 
