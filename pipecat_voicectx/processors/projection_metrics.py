@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pipecat.metrics.metrics import MetricsData
 
-from pipecat_voicectx.projection.report import ProjectionReport
+from pipecat_voicectx.processors.window_planner import Projection
+from pipecat_voicectx.projection.report import ProjectionReport, make_report
 
-__all__ = ["ProjectionMetricsData"]
+__all__ = ["ProjectionMetricsData", "counted", "described"]
 
 
 class ProjectionMetricsData(MetricsData):
@@ -43,3 +44,25 @@ class ProjectionMetricsData(MetricsData):
             omitted_pages=report.omitted,
             took_secs=report.took_secs,
         )
+
+
+def counted(projection: Projection, *, tools_tokens: int, took_secs: float) -> ProjectionReport:
+    """The report of a projection. Takes milliseconds in a large window: not for the response path."""
+    return make_report(
+        projection.edit,
+        projection.plan,
+        tools_tokens=tools_tokens,
+        by_meaning=projection.by_meaning,
+        resumed=projection.resumed,
+        took_secs=took_secs,
+    )
+
+
+def described(report: ProjectionReport) -> str:
+    """The report as a line of a log: numbers, no text."""
+    parts = report.tokens
+    return (
+        f"context of about {parts.total} tokens (system {parts.system}, tools {parts.tools}, history {parts.history}, "
+        f"recalled {parts.recalled}, state {parts.state}); recalled as audio {report.audio}, transcript "
+        f"{report.transcripts}, summary {report.summaries}, left out {report.omitted}"
+    )

@@ -22,7 +22,7 @@ from pipecat_voicectx.memory.resume import (
     wants_resume,
 )
 from pipecat_voicectx.processors.audio_pages import AudioPages
-from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig
+from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
 from pipecat_voicectx.processors.tool_advertising import advertise_schemas
 from pipecat_voicectx.projection.block import RecalledLine, block_message
 from pipecat_voicectx.projection.follower import ContextFollower
@@ -54,6 +54,16 @@ class Projection:
     """Whether the query's embedding was ready."""
     resumed: bool
     """Whether the caller wanted to go on where the last call ended."""
+
+    @property
+    def recall(self) -> Recall:
+        """What was recalled, for the application."""
+        return Recall(
+            pages=self.plan.pages if self.plan is not None else (),
+            block=self.plan.block_text if self.plan is not None else "",
+            by_meaning=self.by_meaning,
+            resumed=self.resumed,
+        )
 
 
 class WindowPlanner:

@@ -1,0 +1,55 @@
+"""A processor with work in the background: its tasks are its own, and its failures are errors, never stops."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from pipecat_voicectx.errors import VoiceContextError
+from pipecat_voicectx.processors.audio_lane import AudioLane
+
+__all__ = ["BackgroundWork"]
+
+
+class BackgroundWork(AudioLane):
+    """Base of processors that start tasks on frames."""
+
+    def __init__(self, *, name: str | None = None) -> None:
+        super().__init__(name=name)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.errors = 0
+        """Steps and writes that failed; each was pushed as an error."""
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None], purpose: str) -> None:
+        task = self.create_task(coroutine, purpose)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _drain(self, deadline_secs: float) -> None:
+        """Waits for tasks, and for those that they start, until a monotonic time."""
+        while self._tasks and (left_secs := deadline_secs - time.monotonic()) > 0:
+            await asyncio.wait(list(self._tasks), timeout=left_secs)
+
+    async def _cancel_tasks(self) -> None:
+        for task in list(self._tasks):
+            await self.cancel_task(task)
+
+    async def _attempt(self, work: Coroutine[Any, Any, None], failing: str) -> None:
+        """Awaits work that may fail without harm: `failing` says what does not work then."""
+        try:
+            await work
+        except VoiceContextError as error:
+            await self._fail(failing, error)
+
+    async def _guarded(self, step: Callable[[], None]) -> None:
+        """The shell's edge: whatever fails in a step of ours is reported, and the frame goes on."""
+        try:
+            step()
+        except Exception as error:
+            await self._fail("memory step failed", error)
+
+    async def _fail(self, what: str, error: Exception) -> None:
+        self.errors += 1
+        await self.push_error(f"{self}: {what}: {error}", exception=error)
