@@ -18,7 +18,7 @@ from pipecat_voicectx.memory.cleaning import clean_transcript
 from pipecat_voicectx.memory.spoken_english import clauses, expand_contractions
 from pipecat_voicectx.states.affect import AffectReading, blended
 
-__all__ = ["AffectReading", "Feeling", "blended", "feelings_in"]
+__all__ = ["AffectReading", "Feeling", "blended", "feelings_in", "reading_of_page"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +100,15 @@ _TARGET_END = re.compile(
     r"again|so|very|a lot|too)\b.*$",
     re.IGNORECASE,
 )
+
+
+def reading_of_page(label: str | None, confidence: float | None) -> AffectReading | None:
+    """The reading that a page keeps as a label; None when nothing was claimed. An unknown label has no valence."""
+    if label is None or confidence is None:
+        return None
+    return AffectReading(
+        label=label, valence=_VALENCES.get(label, 0.0), confidence=min(1.0, max(0.0, confidence))
+    )
 
 
 def feelings_in(text: str, *, entities: Collection[str] = ()) -> list[Feeling]:

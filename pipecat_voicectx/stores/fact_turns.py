@@ -9,7 +9,7 @@ from typing import Protocol
 from pipecat_voicectx.memory.emergence import Candidate, Verdict
 from pipecat_voicectx.memory.extraction import ConversationFocus, Extraction
 from pipecat_voicectx.memory.facts import Fact
-from pipecat_voicectx.memory.feelings import AffectReading
+from pipecat_voicectx.memory.feelings import AffectReading, reading_of_page
 from pipecat_voicectx.memory.pages import VoicePage
 
 __all__ = ["AsyncEmergenceJudge", "ErasedFacts", "FactMemoryStatus", "FactTurn", "TurnExtractor"]
@@ -39,6 +39,7 @@ class FactTurn:
             text=page.user_text,
             wall_secs=page.started_wall_secs,
             question=question,
+            affect=reading_of_page(page.states.affect, page.states.affect_confidence),
         )
 
 
