@@ -29,6 +29,8 @@ class AnswerType(IntFlag):
     """A count, an amount or an age."""
     NAME = 4
     """A person, a place or another thing with a name."""
+    PLACE = 8
+    """A name behind a preposition of place."""
 
 
 _TIME_WORDS = """yesterday today tonight tomorrow ago last next week weekend month year day morning summer spring
@@ -39,10 +41,12 @@ thousand dozen couple several few many once twice"""
 _TIME_TOKENS = frozenset(stem(word) for word in _TIME_WORDS.split())
 _NUMBER_TOKENS = frozenset(stem(word) for word in _NUMBER_WORDS.split())
 _NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]+")
+_PLACE = re.compile(r"\b(?:in|at|to|from|near|visited) (?:the )?[A-Z]")
 
 _WANTS_TIME = re.compile(r"\bwhen\b|\bhow long\b|\bwhat (?:date|day|year|month|time)\b", re.IGNORECASE)
 _WANTS_NUMBER = re.compile(r"\bhow (?:many|much|old|often)\b", re.IGNORECASE)
 _WANTS_NAME = re.compile(r"^\W*(?:who|where|which)\b", re.IGNORECASE)
+_WANTS_PLACE = re.compile(r"\bwhere\b|\b(?:what|which) (?:city|country|place|state)\b", re.IGNORECASE)
 
 
 def wanted_answers(question: str) -> AnswerType:
@@ -54,6 +58,8 @@ def wanted_answers(question: str) -> AnswerType:
         wanted |= AnswerType.NUMBER
     if _WANTS_NAME.search(question):
         wanted |= AnswerType.NAME
+    if _WANTS_PLACE.search(question):
+        wanted |= AnswerType.PLACE
     return wanted
 
 
@@ -67,4 +73,6 @@ def given_answers(text: str, tokens: Collection[str]) -> AnswerType:
         given |= AnswerType.NUMBER
     if _NAME.search(text):
         given |= AnswerType.NAME
+    if _PLACE.search(text):
+        given |= AnswerType.PLACE
     return given

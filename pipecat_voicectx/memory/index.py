@@ -65,6 +65,8 @@ class LexicalScores:
 
     turn: FloatArray
     window: FloatArray
+    ceiling: float
+    """What a turn with all of the query's words, many times over, would have; 0 when the index has none of them."""
 
 
 class _Postings:
@@ -90,6 +92,8 @@ class PageIndex:
             raise UsageError("PageIndex needs dimension >= 1 and max_pages >= 10")
         self._dimension = dimension
         self._max_pages = max_pages
+        self.dropped = 0
+        """How often the oldest pages were dropped: each time, all rows move."""
         self._reset()
 
     def _reset(self) -> None:
@@ -201,7 +205,7 @@ class PageIndex:
         turn = np.zeros(rows, np.float32)
         window = np.zeros(rows, np.float32)
         if not rows:
-            return LexicalScores(turn, window)
+            return LexicalScores(turn, window, 0.0)
         lengths = self._lengths[:rows]
         window_lengths = self._current_window_lengths()
         turn_slope = _K1 * _B / max(float(lengths.mean()), 1e-6)
@@ -211,6 +215,7 @@ class PageIndex:
         marked = np.zeros(rows, np.bool_)
         counted = np.ones(rows, np.bool_)
         counted[list(ignored)] = False
+        ceiling = 0.0
         for postings in self._selective_postings(tokens, rows):
             hits = np.frombuffer(postings.rows, np.int32)
             in_turn = np.frombuffer(postings.counts, np.float32)
@@ -218,7 +223,9 @@ class PageIndex:
                 kept = counted[hits]
                 hits, in_turn = hits[kept], in_turn[kept]
             turn_norms = _K1 * (1 - _B) + turn_slope * lengths[hits]
-            turn[hits] += (_idf(rows, len(hits)) * (_K1 + 1)) * in_turn / (in_turn + turn_norms)
+            best = _idf(rows, len(hits)) * (_K1 + 1)
+            ceiling += best
+            turn[hits] += best * in_turn / (in_turn + turn_norms)
             own[hits] = in_turn
             if len(hits) * _SPARSE_BELOW > rows:
                 found = counts[:rows].copy()
@@ -243,7 +250,7 @@ class PageIndex:
             own[hits] = 0
         # A gap between sessions is nobody's turn.
         window[self._speaker_codes[:rows] < 0] = 0
-        return LexicalScores(turn, window)
+        return LexicalScores(turn, window, ceiling)
 
     def _selective_postings(self, tokens: Sequence[str], rows: int) -> list[_Postings]:
         """Postings of the query's tokens, without words of nearly every turn while there are better ones."""
@@ -330,6 +337,7 @@ class PageIndex:
         """Rebuilds without the oldest tenth. Tens of milliseconds per thousand pages; no usual call comes here."""
         keep = [(p, k) for p, k in enumerate(self._keys) if k is not None][self._max_pages // 10 :]
         sessions, turns, vectors = self._sessions, self._turns, self._vectors
+        self.dropped += 1
         self._reset()
         for position, key in keep:
             self.upsert(key, session=sessions[position] or "", turns=turns[position])

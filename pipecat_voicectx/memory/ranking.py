@@ -1,10 +1,10 @@
 """One ranking of pages for one query. Every route to a page is a feature here; none of them cuts anything off.
 
-    turn  = cosine * cos + bm25 * BM25/max + window * BM25(window)/max
+    turn  = cosine * cos + bm25 * BM25/max + window * BM25(window)/max + window_share * BM25(window)/ceiling
           + neighbours * mean(cos and BM25 part of the turns before and after)
           + speaker * [the query names who spoke] + after_question * [the turn before asked something]
           - asks * [the turn asks something itself]
-          + time, name, number * [the query wants one, and the turn has one]
+          + time, name, place, number * [the query wants one, and the turn has one]
     page  = best turn + other_turn * the other turn
 
 The weights are round numbers found on LoCoMo's first half (762 questions of categories 1-4, all-MiniLM-L6-v2, pages of
@@ -34,24 +34,28 @@ __all__ = ["PageQuery", "RankedPage", "RankingWeights", "named_speakers", "rank_
 class RankingWeights:
     """Weights of the features. All measured together (see the module's docstring) unless the field says otherwise."""
 
-    cosine: float = 1.0
-    """Cosine of query and turn. The unit of the others."""
+    cosine: float = 1.4
+    """Cosine of query and turn."""
     bm25: float = 0.1
     """BM25 of the turn over the best turn's."""
     window: float = 0.6
     """BM25 of the turn and the two before and after it, over the best window's."""
-    neighbours: float = 0.05
+    window_share: float = 0.2
+    """BM25 of that window over what the query's words could give at most: weak when only some of them were met."""
+    neighbours: float = 0.1
     """Mean of the cosine and BM25 parts of the turn before and the turn after. 0 to 0.2 are equally good."""
     speaker: float = 0.7
     """The query names exactly one speaker, and it is this turn's."""
     after_question: float = 0.1
     """The turn before asked something, so this one may be the answer. 0.4 costs 2 points."""
-    asks: float = 0.1
+    asks: float = 0.2
     """Taken off when the turn itself asks: it is seldom the answer."""
-    time: float = 0.4
+    time: float = 0.5
     """The query asks when, and the turn names a time."""
-    name: float = 0.5
+    name: float = 0.6
     """The query asks who, where or which, and the turn names somebody or something."""
+    place: float = 0.2
+    """The query asks where, and the turn names a place."""
     number: float = 0.2
     """The query asks how many, and the turn has a number."""
     other_turn: float = 0.3
@@ -150,6 +154,8 @@ def rank_pages(
 
     base = weights.cosine * cosines + weights.bm25 * turn_bm25
     scores = base + weights.window * window_bm25 + weights.after_question * index.after_question()
+    if lexical.ceiling:
+        scores += (weights.window_share / lexical.ceiling) * lexical.window
     scores[:-1] -= weights.asks * index.after_question()[1:]
     scores[1:] += 0.5 * weights.neighbours * base[:-1]
     scores[:-1] += 0.5 * weights.neighbours * base[1:]
@@ -157,6 +163,7 @@ def rank_pages(
     for kind, weight in (
         (AnswerType.TIME, weights.time),
         (AnswerType.NAME, weights.name),
+        (AnswerType.PLACE, weights.place),
         (AnswerType.NUMBER, weights.number),
     ):
         if kind in wanted and weight:

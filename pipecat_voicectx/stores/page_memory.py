@@ -380,7 +380,7 @@ class PageMemory:
 
     async def _summarize_better(self, page: VoicePage) -> None:
         """Lets the summarizer rewrite the summary of a finished exchange, if it has not changed meanwhile."""
-        if self._summarizer is None:
+        if self._summarizer is None or page.summarizer == self._summarizer.name:
             return
         try:
             summary = await self._summarizer.summarize(page)

@@ -15,7 +15,7 @@ from pipecat_voicectx.memory.tokens import tokenize
         ("how long is the trip", AnswerType.TIME),
         ("How many people are in", AnswerType.NUMBER),
         ("Who told you that?", AnswerType.NAME),
-        ("Where did we stay, and when?", AnswerType.NAME | AnswerType.TIME),
+        ("Where did we stay, and when?", AnswerType.NAME | AnswerType.PLACE | AnswerType.TIME),
         ("Tell me about the trip", AnswerType.NONE),
         ("", AnswerType.NONE),
     ],
@@ -30,7 +30,7 @@ def test_the_form_of_a_question_says_what_it_wants(question: str, wanted: Answer
         ("I took the one on friday", AnswerType.TIME),
         ("that was in 2019", AnswerType.TIME | AnswerType.NUMBER),
         ("there were seven of us", AnswerType.NUMBER),
-        ("we stayed in Ghent", AnswerType.NAME),
+        ("we stayed in Ghent", AnswerType.NAME | AnswerType.PLACE),
         ("it was fine", AnswerType.NONE),
     ],
 )
