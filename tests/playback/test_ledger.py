@@ -12,7 +12,7 @@ from pipecat_voicectx.playback.ledger import (
     TurnLedger,
     TurnState,
 )
-from pipecat_voicectx.playback.spans import SpanRole, span_role
+from pipecat_voicectx.playback.spans import SpanRole
 
 RATE = 1000
 
@@ -250,20 +250,6 @@ def test_an_entry_knows_its_rate_and_length(ledger: TurnLedger) -> None:
     assert (entry.rate_hz, entry.audio_samples) == (RATE, 500)
     assert ledger.find_utterance(number) == (entry, entry.utterances[number])
     assert ledger.find_utterance(99) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "role"),
-    [
-        ("Shall I book it?", SpanRole.CONFIRMATION_REQUEST),
-        ("What is your name?", SpanRole.QUESTION),
-        ("Let me look that up.", SpanRole.TOOL_INTENT),
-        ("I could offer the nine o'clock train.", SpanRole.PROPOSAL),
-        ("It rains.", SpanRole.STATEMENT),
-    ],
-)
-def test_roles_of_sentences(text: str, role: SpanRole) -> None:
-    assert span_role(text) is role
 
 
 @pytest.mark.parametrize(

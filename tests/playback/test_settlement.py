@@ -486,3 +486,36 @@ def test_whether_a_turn_was_written_to_its_end() -> None:
     assert not call.settler.is_written(begun.turn_id)
     assert call.settler.is_written(call.ledger.open_turn(3.0).turn_id)
     assert call.settler.is_written(99)
+
+
+def test_an_interruption_of_nothing_would_cut_nothing() -> None:
+    call = Call()
+    assert not call.settler.would_cut(0.5)
+    call.turn(WORDS, at=1.0)
+    assert call.settler.would_cut(2.0)
+    call.settler.cut(2.0, CutReason.INTERRUPTION)
+    assert not call.settler.would_cut(2.1)
+    later = call.turn("five six", at=4.0)
+    call.settler.commit_through(later.turn_id)
+    call.settler.update(9.0)
+    assert not call.settler.would_cut(9.5)
+
+
+def test_the_unheard_rest_is_kept_by_sentences() -> None:
+    call = Call()
+    entry = call.turn("One two.", at=1.0)
+    call.settler.cut(1.9, CutReason.INTERRUPTION)
+    (turn,) = [call.settler._settled[entry.turn_id]]
+    rest = call.settler.unheard(turn)
+    assert (rest.turn_id, rest.text) == (entry.turn_id, "two.")
+    assert [span.text for span in rest.spans] == ["One two."]
+
+
+def test_the_rest_of_a_turn_that_left_the_record_is_its_text_alone() -> None:
+    call = Call()
+    entry = call.turn("One two.", at=1.0)
+    call.settler.cut(1.9, CutReason.INTERRUPTION)
+    turn = call.settler._settled[entry.turn_id]
+    call.ledger.turns.clear()
+    rest = call.settler.unheard(turn)
+    assert (rest.text, rest.spans) == ("two.", ())
