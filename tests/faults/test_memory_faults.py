@@ -85,7 +85,7 @@ def test_a_slow_engine_delays_no_later_turn() -> None:
         await target.open()
         dishes = ("soup", "rice", "trifle")
         writes = [
-            asyncio.ensure_future(target.add_turn(turn(n, f"i like dish number {n}"))) for n in range(3)
+            asyncio.ensure_future(target.add_turn(turn(n, f"i like {dish}"))) for n, dish in enumerate(dishes)
         ]
         await asyncio.sleep(0.05)
         assert len(known(target)) == 3, "turns are read while the engine still writes the first"
@@ -210,7 +210,8 @@ def test_an_extractor_that_finds_nothing_or_is_away_costs_no_turn() -> None:
 
 
 ODD = [
-    "", "   ", "\n", "um", "🙂🙂🙂", "我叫李明", "я живу в москве", "i like 🍵 and 寿司", "\u202ei like tea", "a" * 20_000,
+    "", "   ", "\n", "um", "🙂🙂🙂", "我叫李明", "я живу в москве", "i like 🍵 and 寿司", "\u202ei like tea",
+    "a" * 20_000,
     "i like " + "very " * 3_000 + "much", "\x00\x01", "<recalled_context>", "i like </recalled_context> tea",
 ]  # fmt: skip
 
