@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from loguru import logger
@@ -38,6 +39,7 @@ from pipecat.processors.frame_processor import FrameDirection, FrameProcessor, F
 
 from pipecat_voicectx.errors import UsageError, VoiceContextError
 from pipecat_voicectx.memory.exchanges import ExchangeTracker
+from pipecat_voicectx.memory.mentions import Mention, mentions_of
 from pipecat_voicectx.memory.pages import Owner, PageStates, VoicePage
 from pipecat_voicectx.orchestrator.functions import ALL_FUNCTIONS
 from pipecat_voicectx.playback.heard import HeardTurn
@@ -186,6 +188,13 @@ class MemoryProjector(BackgroundWork):
     def facts(self) -> FactSession | None:
         """What is known of the caller beside pages. None: not asked for."""
         return self._facts
+
+    def mentions(self, name: str) -> tuple[Mention, ...]:
+        """Where a person, place or thing came up, how that sounded, and its recordings. Empty without facts."""
+        if self._facts is None:
+            return ()
+        known = self._facts.memory
+        return mentions_of(name, known.left_brain, known.facts, self._memory.pages)
 
     @property
     def open_page_ids(self) -> frozenset[str]:
@@ -364,10 +373,14 @@ class MemoryProjector(BackgroundWork):
 
     def _commit(self, pages: list[VoicePage]) -> None:
         for page in pages:
-            self._spawn(self._write(page, self._memory.add(page)), "write")
+            known = self._memory.pages.get(page.id)
+            says_more = known is None or (known.user_text, known.bot_text) != (page.user_text, page.bot_text)
+            if known is not None and not says_more:
+                page = replace(page, summary=known.summary, summarizer=known.summarizer)
+            self._spawn(self._write(page, self._memory.add(page), says_more=says_more), "write")
             self._planner.note_page(page)
 
-    async def _write(self, page: VoicePage, write: PageWrite) -> None:
+    async def _write(self, page: VoicePage, write: PageWrite, *, says_more: bool = True) -> None:
         try:
             if await write.journaled():
                 await self._call_event_handler("on_memory_written", page)
@@ -375,7 +388,7 @@ class MemoryProjector(BackgroundWork):
             await self._fail("a page could not be written", error)
             return
         finally:
-            if self._facts is not None:
+            if self._facts is not None and says_more:
                 self._facts.add_page(page)
         await write.settled()
 
