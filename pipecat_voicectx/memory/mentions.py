@@ -1,7 +1,7 @@
 """How an entity was talked about: the pages its items rest on, how those sounded, and their recordings.
 
 An entity of the left brain holds items; an item is a fact, and a fact keeps the turns it came from, which are pages. So
-what was measured and recorded when "Zoe" came up hangs on Zoe, without a copy that could go stale or outlive an erasure.
+what was measured and recorded when "Zoe" came up hangs on Zoe, without a copy that could outlive an erasure.
 """
 
 from __future__ import annotations
