@@ -2,9 +2,9 @@
 
 The same pipeline of real Pipecat aggregators runs with and without them, on virtual time; the services are stand-ins
 that cost the same on both sides. Latency is wall time from the context frame leaving the user aggregator to its arrival
-at the LLM. CPU time is the process's own, the least of several rounds, and ours is the difference; so a busy machine
-changes little. `webrtc` is audio with presentation times, `plain` audio without (telephony, websockets), where samples
-are looked at for concealment as well.
+at the LLM. CPU time is the process's own, over many pieces of half a second, and ours is the difference; run it on a
+machine that does nothing else. `webrtc` is audio with presentation times, `plain` audio without (telephony,
+websockets), where samples are looked at for concealment as well.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ __all__ = ["add_arguments", "run"]
 RATE_HZ = 16_000
 FRAME_SECS = 0.02
 PAGES = 10_000
+# CPU time is taken over half a second of audio at a time: short enough that some of it runs without another process in
+# between, whose traces in the caches would be counted as ours. The lower quartile of the pieces is reported.
+CHUNK_FRAMES = 25
+UNDISTURBED_PERCENTILE = 25
 # The first turns warm caches and pay for imports.
 WARM_UP_TURNS = 3
 _OWNER = Owner(user_id="bench")
@@ -163,8 +167,12 @@ class _Side:
                 "p50_ms": round(1000 * statistics.median(path), 3),
                 "p95_ms": round(1000 * path[min(len(path) - 1, round(0.95 * len(path)))], 3),
             },
-            "audio_us": {key: 1e6 * min(costs) for key, costs in self.audio_secs.items()},
+            "audio_us": {key: 1e6 * _undisturbed(costs) for key, costs in self.audio_secs.items()},
         }
+
+
+def _undisturbed(costs: Sequence[float]) -> float:
+    return float(np.percentile(costs, UNDISTURBED_PERCENTILE))
 
 
 class _Transport:
@@ -277,10 +285,11 @@ async def _audio(worker: PipelineWorker, side: _Side, secs: float, seed: int) ->
             # The first second settles: clocks are recognised, sources come alive.
             settle = round(1.0 / FRAME_SECS)
             await _stream(worker, frames[:settle], line=line, first=0)
-            started_secs = time.process_time()
-            await _stream(worker, frames[settle:], line=line, first=settle)
-            took_secs = time.process_time() - started_secs
-            side.audio_secs.setdefault((line, kind), []).append(took_secs / (len(frames) - settle))
+            costs = side.audio_secs.setdefault((line, kind), [])
+            for first in range(settle, len(frames) - CHUNK_FRAMES + 1, CHUNK_FRAMES):
+                started_secs = time.process_time()
+                await _stream(worker, frames[first : first + CHUNK_FRAMES], line=line, first=first)
+                costs.append((time.process_time() - started_secs) / CHUNK_FRAMES)
             if kind == "speech":
                 await worker.queue_frame(VADUserStoppedSpeakingFrame(stop_secs=0.2))
                 await _stream(worker, quiet[:settle], line=line, first=len(frames))
