@@ -11,8 +11,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from loguru import logger
-
 from pipecat_voicectx.observers.parts import SessionParts
 from pipecat_voicectx.orchestrator.deferral import Deferral
 from pipecat_voicectx.orchestrator.turn_hold import TurnHold
@@ -28,64 +26,31 @@ NOT_KEPT = "~"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TappedCore:
-    """One core and the methods that change it or answer something."""
+    """One core."""
 
     cls: type
     attribute: str
     """Where its processor holds it."""
-    methods: tuple[str, ...]
+    reads: frozenset[str] = frozenset()
+    """Methods that change nothing and decide nothing; every other public one is recorded."""
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """What is recorded."""
+        return tuple(
+            name
+            for name, member in vars(self.cls).items()
+            if inspect.isfunction(member) and not name.startswith("_") and name not in self.reads
+        )
 
 
 CORES: Mapping[str, TappedCore] = {
-    "speaking_rate": TappedCore(
-        cls=UtteranceJoiner, attribute="_joiner", methods=("speech_started", "speech_stopped", "final")
-    ),
-    "network": TappedCore(
-        cls=NetworkEstimator,
-        attribute="_estimator",
-        methods=(
-            "set_silence_threshold",
-            "set_muted",
-            "add_audio",
-            "add_alive",
-            "add_concealed",
-            "add_packets",
-            "add_link_times",
-            "state",
-        ),
-    ),
-    "turn_hold": TappedCore(
-        cls=TurnHold,
-        attribute="_hold",
-        methods=(
-            "add_audio",
-            "add_network",
-            "speech_started",
-            "speech_resumed",
-            "speech_stopped",
-            "boundary",
-            "wake",
-            "turn_over",
-            "set_silence",
-            "set_learned_silence",
-            "silence_secs",
-        ),
-    ),
-    "deferral": TappedCore(
-        cls=Deferral,
-        attribute="_deferral",
-        methods=(
-            "defer",
-            "network",
-            "speech_started",
-            "speech_stopped",
-            "turn_answered",
-            "cancel",
-            "wake",
-        ),
-    ),
+    "speaking_rate": TappedCore(cls=UtteranceJoiner, attribute="_joiner"),
+    "network": TappedCore(cls=NetworkEstimator, attribute="_estimator", reads=frozenset({"counting_source"})),
+    "turn_hold": TappedCore(cls=TurnHold, attribute="_hold", reads=frozenset({"next_deadline"})),
+    "deferral": TappedCore(cls=Deferral, attribute="_deferral", reads=frozenset({"next_deadline"})),
 }
-"""Every core that is recorded. A name that is not there any more fails a test, and at run time only goes unrecorded."""
+"""Every core that is recorded. One that is not there any more fails a test, and at run time only goes unrecorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +80,11 @@ class CoreTaps:
 
     def attach(self, parts: SessionParts) -> None:
         """Taps what is there and not tapped yet; cheap to repeat."""
-        owners: list[tuple[str, object | None]] = [
-            ("speaking_rate", parts.speaking_rate),
-            ("network", parts.network),
-            ("deferral", parts.orchestrator),
-            *(("turn_hold", strategy) for strategy in parts.turn_holds()),
-        ]
-        for name, owner in owners:
-            if owner is not None:
-                self._tap(name, owner)
+        for owner in (*parts.ours, *parts.turn_holds()):
+            for name, spec in CORES.items():
+                core = getattr(owner, spec.attribute, None)
+                if isinstance(core, spec.cls) and id(core) not in self._tapped:
+                    self._tap(name, core)
 
     def detach(self) -> None:
         """Every core is as it was."""
@@ -132,22 +93,16 @@ class CoreTaps:
                 core.__dict__.pop(method, None)
         self._tapped.clear()
 
-    def _tap(self, name: str, owner: object) -> None:
-        spec = CORES[name]
-        core = getattr(owner, spec.attribute, None)
-        if not isinstance(core, spec.cls):
-            logger.warning("{}: its {} is not where it was; not recorded", owner, spec.cls.__name__)
-            return
-        if id(core) in self._tapped:
-            return
+    def _tap(self, name: str, core: object) -> None:
+        methods = CORES[name].methods
         number = self._count.get(name, 0)
         self._count[name] = number + 1
         label = name if not number else f"{name}#{number}"
         self._sink(CoreCall(label, "", (), None, _config_of(core)))
         inside: list[str] = []
-        for method in spec.methods:
+        for method in methods:
             setattr(core, method, self._wrapped(label, method, getattr(core, method), inside))
-        self._tapped[id(core)] = (core, spec.methods)
+        self._tapped[id(core)] = (core, methods)
 
     def _wrapped(
         self, label: str, method: str, original: Callable[..., object], inside: list[str]

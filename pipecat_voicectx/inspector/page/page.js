@@ -77,7 +77,10 @@ const TAKE = {
     if (phase === "speech") begin(S.speech, e.at, { text: "" });
     else if (phase === "silence") { const item = finish(S.speech, Math.max(0, e.at - (e.v.stop_secs || 0))); if (item) item.b = Math.max(item.b, item.at); }
     else if (phase === "started") begin(S.turns, e.at);
-    else if (phase === "stopped") finish(S.turns, e.at);
+    else if (phase === "stopped" && !finish(S.turns, e.at)) { // begun before anybody looked
+      const spoken = S.speech[S.speech.length - 1];
+      S.turns.push({ at: spoken ? Math.min(spoken.at, e.at) : e.at, b: e.at });
+    }
   },
   user_text(e) {
     const last = S.speech[S.speech.length - 1];
@@ -549,7 +552,7 @@ function drawContext() {
   const pages = recalledAt(shown.at);
   const counts = {};
   for (const page of pages) counts[page.fidelity] = (counts[page.fidelity] || 0) + 1;
-  for (const kind of FIDELITIES) if (counts[kind]) keys.append(h("li", {}, h("i", { class: `c-${kind}` }), `recalled as ${kind} `, h("b", {}, counts[kind])));
+  for (const kind of FIDELITIES) if (counts[kind]) keys.append(h("li", {}, h("i", { class: `c-${kind}` }), "of it as ", kind === "audio" ? "audio " : `${plural(counts[kind], kind, kind === "summary" ? "summaries" : undefined).replace(/^\d+ /, "")} `, h("b", {}, counts[kind])));
   if (!pinnedContext && S.projected && S.projected.omitted) keys.append(h("li", {}, h("i", { class: "c-omitted" }), "did not fit ", h("b", {}, S.projected.omitted)));
   bar.replaceChildren(stack, keys);
   const when = $("window-when");
