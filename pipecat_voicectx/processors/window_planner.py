@@ -173,6 +173,7 @@ class WindowPlanner:
             },
             known=(*unsaid, *self._known_lines(text, in_window, provisional=provisional)),
             wanted={page.id for page in wanted},
+            topics=self._memory.topics(hit.key for hit in ranked),
             session_id=self._session_id,
             wall_secs=wall_secs,
         )

@@ -17,11 +17,13 @@ from pipecat_voicectx.projection.block import RecalledLine, escape_recalled, rec
 from pipecat_voicectx.projection.costs import estimate_audio_tokens, estimate_tokens
 from pipecat_voicectx.projection.projector import Budget, Candidate, Fidelity, ProjectedHistory, project
 from pipecat_voicectx.projection.recall_request import page_handle
+from pipecat_voicectx.projection.topics import TopicSummary, best_topic
 
 __all__ = ["RecallConfig", "RecallPlan", "RecalledPage", "page_transcript", "plan_recall"]
 
 # A line's dash and end, rounded up.
 _LINE_TOKENS = 2
+_TOPIC_GROUP = "more on this"
 # A recording's label in its line and in front of it.
 _RECORDING_TOKENS = 8
 
@@ -103,6 +105,7 @@ def plan_recall(
     audio_secs: Mapping[str, float] = MappingProxyType({}),
     sounding: Mapping[str, str] = MappingProxyType({}),
     wanted: Collection[str] = (),
+    topics: Sequence[TopicSummary] = (),
     session_id: str,
     wall_secs: float,
     count: Callable[[str], int] = estimate_tokens,
@@ -119,11 +122,13 @@ def plan_recall(
             then, which is exactly what was spoken.
         sounding: How pages sounded that are recalled for it, as it stands in front of their line.
         wanted: Pages that are recalled whatever they match (resume).
+        topics: Threads of the ranked pages; the summary of one may stand for what is left out.
         session_id: The current session, for the headings.
         wall_secs: Unix time now, for the headings.
         count: Token estimate.
     """
-    relevant = _relevant(ranked, pages, config, wanted)
+    matching = _relevant(ranked, pages, config, wanted)
+    relevant, beyond = matching[: config.max_pages], matching[config.max_pages :]
     order = {
         key: place
         for place, key in enumerate(
@@ -158,6 +163,9 @@ def plan_recall(
     )
     budget = Budget(total_tokens=config.budget_tokens, safety_tokens=config.safety_tokens + overhead)
     history = project(candidates, budget)
+    topic = best_topic(topics, [*history.omitted, *(hit.key for hit in beyond)])
+    if topic is not None:
+        history, topic = _with_topic(topic, candidates, budget, history, count)
     scores = {hit.key: hit.score for hit in relevant}
     recordings = tuple(item.key for item in history.items if item.fidelity is Fidelity.AUDIO)
     chosen = [
@@ -179,8 +187,27 @@ def plan_recall(
         for item in history.items
     ]
     lines = [RecalledLine(text=recalled.text, group=groups[recalled.page_id]) for recalled in chosen]
+    if topic is not None:
+        lines.append(RecalledLine(text=topic.text, group=_TOPIC_GROUP))
     text = render_block([*known, *lines], note=note)
     return RecallPlan(text, tuple(chosen), history, len(candidates), recordings)
+
+
+def _with_topic(
+    topic: TopicSummary,
+    candidates: Sequence[Candidate],
+    budget: Budget,
+    history: ProjectedHistory,
+    count: Callable[[str], int],
+) -> tuple[ProjectedHistory, TopicSummary | None]:
+    """The history that leaves room for a topic's line, and the topic; as before and None where that costs others."""
+    cost = count(escape_recalled(topic.text)) + count(_TOPIC_GROUP) + 2 * _LINE_TOKENS
+    if cost > budget.available_tokens:
+        return history, None
+    smaller = Budget(total_tokens=budget.available_tokens - cost)
+    narrower = project(candidates, smaller)
+    lost = set(narrower.omitted) - set(history.omitted)
+    return (narrower, topic) if lost <= set(topic.page_ids) else (history, None)
 
 
 def _sounding(how: str | None, text: str) -> str:
@@ -207,8 +234,7 @@ def _relevant(
     usable = [hit for hit in ranked if hit.key in pages]
     matched = [hit.score for hit in usable if hit.key not in wanted]
     floor = config.min_score_ratio * max(matched, default=0.0)
-    kept = [hit for hit in usable if hit.key in wanted or (hit.score >= floor and _has_evidence(hit, config))]
-    return kept[: config.max_pages]
+    return [hit for hit in usable if hit.key in wanted or (hit.score >= floor and _has_evidence(hit, config))]
 
 
 def _summary(page: VoicePage, config: RecallConfig) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from pipecat_voicectx.memory.resume import LastSession, last_session
 from pipecat_voicectx.memory.scene import HeardAs, SceneIndex
 from pipecat_voicectx.memory.summary import SUMMARIZER_NAME, summarize_exchange
 from pipecat_voicectx.memory.threads import ThreadBook, VoiceThread, page_vector
+from pipecat_voicectx.projection.topics import TopicSummary
 from pipecat_voicectx.stores.embedders import Embedder, EmbeddingThread
 from pipecat_voicectx.stores.page_store import (
     DEFAULT_LOAD_LIMIT,
@@ -288,6 +289,11 @@ class PageMemory:
     def threads_of(self, page_id: str) -> list[VoiceThread]:
         """The threads a page belongs to."""
         return self._keeper.book.threads_of(page_id)
+
+    def topics(self, page_ids: Iterable[str]) -> list[TopicSummary]:
+        """The threads of these pages that have been summarized, each once, in the pages' order."""
+        threads = {t.id: t for page_id in page_ids for t in self.threads_of(page_id) if t.summary}
+        return [TopicSummary(page_ids=frozenset(t.page_ids), text=t.summary) for t in threads.values()]
 
     def latest(self, count: int, *, exclude: Collection[str] = ()) -> list[VoicePage]:
         """The newest pages, newest first."""

@@ -7,6 +7,7 @@ from pipecat_voicectx.memory.pages import VoicePage
 from pipecat_voicectx.memory.ranking import RankedPage
 from pipecat_voicectx.projection.costs import estimate_tokens
 from pipecat_voicectx.projection.recall import RecallConfig, RecallPlan, page_transcript, plan_recall
+from pipecat_voicectx.projection.topics import TopicSummary, best_topic
 from tests.memory.builders import page
 
 LONG = "The hotel has a large garden with old trees and a pond where the ducks live all year round. "
@@ -25,6 +26,7 @@ def plan(
     config: RecallConfig | None = None,
     wanted: int = 0,
     note: str = "",
+    topics: tuple[TopicSummary, ...] = (),
 ) -> RecallPlan:
     hits = sorted((hit(p, s) for p, s in zip(pages, scores, strict=True)), key=lambda h: -h.score)
     return plan_recall(
@@ -33,6 +35,7 @@ def plan(
         config=config or RecallConfig(),
         note=note,
         wanted={p.id for p in pages[:wanted]},
+        topics=topics,
         session_id="s1",
         wall_secs=100_000,
     )
@@ -153,3 +156,37 @@ def test_how_a_page_sounded_stands_in_front_of_its_line() -> None:
         wall_secs=0,
     )
     assert "- (noisy) User: My gate is nine. You: Noted." in result.block_text
+
+
+def test_a_threads_summary_stands_for_its_pages_that_do_not_fit() -> None:
+    pages = [page(n, f"Question {n} about dogs. {LONG}", LONG) for n in range(12)]
+    topic = TopicSummary(page_ids=frozenset(p.id for p in pages), text="12 exchanges about dogs, gardens")
+    config = RecallConfig(budget_tokens=200, safety_tokens=20, max_pages=8, full_pages=1)
+    result = plan(pages, [3.0 - n / 10 for n in range(12)], config=config, topics=(topic,))
+    assert "[more on this]\n- 12 exchanges about dogs, gardens" in result.block_text
+    assert estimate_tokens(result.block_text) <= 200
+    assert result.pages
+
+
+def test_a_threads_summary_is_not_given_when_its_pages_are_there_or_others_would_leave_for_it() -> None:
+    few = [page(1, "I have a dog.", "Nice."), page(2, "The dog is small.", "Good.")]
+    own = TopicSummary(page_ids=frozenset(p.id for p in few), text="2 exchanges about dogs")
+    assert "more on this" not in plan(few, [2.0, 1.9], topics=(own,)).block_text
+
+    pages = [page(n, f"Question {n} about dogs. {LONG}", LONG) for n in range(8)]
+    last = frozenset(p.id for p in pages[-2:])
+    foreign = TopicSummary(page_ids=last, text="2 exchanges about " + "very long walks " * 20)
+    config = RecallConfig(budget_tokens=240, safety_tokens=20, full_pages=1)
+    scores = [3.0 - n / 10 for n in range(8)]
+    without = plan(pages, scores, config=config)
+    assert set(without.history.omitted) >= last
+    assert plan(pages, scores, config=config, topics=(foreign,)).block_text == without.block_text
+
+
+def test_the_topic_that_covers_most_is_chosen_and_one_page_is_not_enough() -> None:
+    small = TopicSummary(page_ids={"a", "b"}, text="small")
+    big = TopicSummary(page_ids={"a", "b", "c"}, text="big")
+    assert best_topic([small, big], ["a", "b", "c"]) is big
+    assert best_topic([small, big], ["a", "x"]) is None
+    assert best_topic([TopicSummary(page_ids={"a", "b"}, text="")], ["a", "b"]) is None
+    assert best_topic([], ["a", "b"]) is None
