@@ -100,7 +100,7 @@ class RealtimeLink(FrameProcessor):
         self._unreliable = False
         self._answering = self._user_speaking = self._bot_speaking = False
         self._committed = self._turn_ended = self._asked = self._unanswered = False
-        self._said = ""
+        self._said = self._unwritten = ""
         self._padding_ms = 0
         self._checked_secs = 0.0
         self._deadline: asyncio.Task[None] | None = None
@@ -113,7 +113,7 @@ class RealtimeLink(FrameProcessor):
         """The connection: counters of refusals and errors."""
         self.items = RealtimeItems(
             llm,
-            may_delete=lambda: not (self._answering or self._user_speaking or self._llm._response_active),
+            may_delete=lambda: not (self._answering or self._llm._response_active),
             config=self._config.window,
             bounded=self._config.window is not None,
         )
@@ -180,6 +180,7 @@ class RealtimeLink(FrameProcessor):
                 self._turn_ended = True
                 await self._answer_if_due()
             case LLMContextFrame() if down:
+                self._unwritten = ""
                 self._show_recalled(frame.context)
             case BotStartedSpeakingFrame():
                 self._bot_speaking = True
@@ -243,6 +244,8 @@ class RealtimeLink(FrameProcessor):
                 await self._speech_stopped(event["audio_end_ms"])
             case "input_audio_buffer.committed":
                 await self._on_committed()
+            case "conversation.item.input_audio_transcription.completed":
+                self._unwritten = f"{self._unwritten} {event['transcript']}".strip()
             case "response.created":
                 await self._response_began()
             case "response.output_audio_transcript.delta":
@@ -259,6 +262,7 @@ class RealtimeLink(FrameProcessor):
     async def _speech_started(self, audio_start_ms: int) -> None:
         self._user_speaking = True
         self._show_state()
+        self.items.tidy()
         late_secs = self._late_secs((audio_start_ms + self._padding_ms) / 1000)
         await self.broadcast_frame(VADUserStartedSpeakingFrame, start_secs=late_secs)
 
@@ -338,6 +342,9 @@ class RealtimeLink(FrameProcessor):
         if not await self.renewal.renew():
             await self.push_error("realtime link: the server cannot be reached again")
             return
+        if self._unwritten:
+            await self.items.add_for_user(self._unwritten)
+        await self.socket.resume()
         if not owed:
             return
         if said:

@@ -1,8 +1,7 @@
 """Keeps a realtime server's conversation bounded, and our blocks in it replaced.
 
 One request is in flight at a time: the next is sent when the server acknowledged or refused the one before, or did not
-answer. Old exchanges are deleted only while nothing is being said or answered, so no answer is made from half a
-conversation. A block (the voice states, what was recalled) is one item: the new one is created, then the old one
+answer. Old exchanges are deleted only while no answer is being made. A block (the voice states, what was recalled) is one item: the new one is created, then the old one
 deleted.
 """
 
@@ -39,7 +38,7 @@ class RealtimeItems:
 
         Args:
             llm: The service.
-            may_delete: Whether nothing is being said or answered now.
+            may_delete: Whether no answer is being made now.
             config: How much stays.
             bounded: Whether old exchanges are deleted at all.
         """
@@ -69,6 +68,14 @@ class RealtimeItems:
         """The block `name` is to say `text`; None takes it away. Sent at once, without waiting."""
         self._wanted[name] = text
         self._wake()
+
+    async def add_for_user(self, text: str) -> None:
+        """What the user said in a session that broke off before it was written down."""
+        item_id = f"vcx_{uuid.uuid4().hex[:20]}"
+        self._origin[item_id] = ItemKind.USER
+        content = [{"type": "input_text", "text": text}]
+        item = {"id": item_id, "type": "message", "role": "user", "content": content}
+        await self._socket.send({"type": "conversation.item.create", "item": item})
 
     def tidy(self) -> None:
         """Something ended: old exchanges may leave now."""

@@ -32,10 +32,12 @@ class RealtimeRenewal:
     def __init__(self, llm: FrameProcessor) -> None:
         self._llm = cast(Any, llm)
         self._socket = RealtimeSocket.of(llm)
-        self._ready = asyncio.Event()
+        self._opened = asyncio.Event()
+        self._ready = False
         self.renewals = 0
         """Sessions opened after a connection broke off."""
         self._socket.on_event(self._on_event)
+        self._socket.on_lost(self._opened.set)
 
     @staticmethod
     def fits(llm: FrameProcessor) -> bool:
@@ -50,19 +52,17 @@ class RealtimeRenewal:
         return all(hasattr(llm, name) for name in names)
 
     async def _on_event(self, event: JsonObject) -> None:
-        if event["type"] == "session.created":
-            self._ready.clear()
-        elif event["type"] == "session.updated":
-            self._ready.set()
+        if event["type"] == "session.updated":
+            self._ready = True
+            self._opened.set()
 
     async def renew(self) -> bool:
-        """Returns whether there is a session again that knows the conversation; the user's audio goes out then."""
+        """Returns whether there is a session again that knows the conversation. `RealtimeSocket.resume` it then."""
         await self._close_answer()
         for wait_secs in _BACK_OFF_SECS:
             await asyncio.sleep(wait_secs)
             if await self._open():
                 await self._hand_over()
-                await self._socket.resume()
                 self.renewals += 1
                 logger.info("{}: new session after the connection broke off", self._llm)
                 return True
@@ -78,7 +78,8 @@ class RealtimeRenewal:
             await llm.push_frame(TTSStoppedFrame())
 
     async def _open(self) -> bool:
-        self._ready.clear()
+        self._ready = False
+        self._opened.clear()
         if self._llm._context is not None:
             await self._llm.reset_conversation()
         else:
@@ -88,10 +89,10 @@ class RealtimeRenewal:
             return False
         try:
             async with asyncio.timeout(_READY_SECS):
-                await self._ready.wait()
+                await self._opened.wait()
         except TimeoutError:
             return False
-        return True
+        return self._ready
 
     async def _hand_over(self) -> None:
         """What the service does ahead of its first answer, without asking for one."""

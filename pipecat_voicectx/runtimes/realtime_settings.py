@@ -168,4 +168,4 @@ class RealtimeSettings:
                 self._refused[name] = value
                 del self._sent[name]
                 if name == "speed":
-                    self._speed = self._accepted_speed
+                    self._speed = None
