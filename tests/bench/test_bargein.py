@@ -88,5 +88,18 @@ def test_the_figures_are_written_as_json(tmp_path: Path) -> None:
     words = ("--quick", "--shapes", "word", "--jobs", "1", "--json", str(target))
     assert bargein.run(arguments(*words)) == 0
     figures = json.loads(target.read_text("utf-8"))
-    assert figures["variants"]["word"]["stock"]["points"] == 20
+    assert figures["variants"]["word"]["stock"]["points"] == 16
+    idle = figures["repair_ms"]["not_playing"]
+    assert idle["requests"] > 0
+    assert idle["edits"] == idle["frames"] == idle["held"] == 0
+    assert idle["max_ms"] > 0
+    # A release of Pipecat that mends one of these is noticed here.
+    assert figures["settings"]["pipecat"]["faults"] == {
+        "unheard_reply_kept": True,
+        "heard_reply_lost": True,
+        "truncated_ahead_of_playback": True,
+        "call_left_in_progress": True,
+        "repeated_call_runs_twice": True,
+        "speculative_call_runs": False,
+    }
     assert set(figures) == {"version", "seed", "settings", "variants", "no_acks", "gcm", "repair_ms"}
