@@ -1,6 +1,6 @@
 """A bot on Gemini Live: what was heard is re-injected. Misses one key: GOOGLE_API_KEY.
 
-pip install google-genai; GOOGLE_API_KEY=... python bots/gemini_bot.py          then open http://localhost:7860 and talk
+GOOGLE_API_KEY=... python bots/gemini_bot.py          then open http://localhost:7860 and talk
 """
 
 import os

@@ -20,6 +20,7 @@ SHOWS = {
     ],
     "playback_ledger.py": ["[cut off here by the user]", "kept aside, unheard:"],
     "memory_projector.py": ["<recalled_context>", "allergic to peanuts"],
+    "realtime.py": ["speed of the answers: [1.0, 1.0, 0.84]", "truncated at", "connections: 2"],
     "orchestrator.py": ["out_of_range", "took effect: SetResponseSpeed(words_per_minute=150"],
     "recorder.py": ["guide: 3 requests", "the same", "came out: SetResponseSpeed(words_per_minute=140"],
     "inspector.py": ["before: 0 viewers, nothing subscribed", "seen: 2 requests with their parts"],
