@@ -37,17 +37,15 @@ from pipecat_voicectx.errors import UnavailableError, UsageError
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.memory.records import MemoryHit, MemoryRecord
 from pipecat_voicectx.memory.tokens import tokenize
-from pipecat_voicectx.stores.embedders import Embedder
-from pipecat_voicectx.stores.engine import (
+from pipecat_voicectx.stores.blocking_engine import (
     DEFAULT_TIMEOUT_SECS,
     LIST_LIMIT,
-    AddReport,
     BlockingEngine,
     Embedded,
-    ScrubReport,
     SearchRequest,
-    tag_field,
 )
+from pipecat_voicectx.stores.embedders import Embedder
+from pipecat_voicectx.stores.engine import AddReport, ScrubReport, tag_field
 from pipecat_voicectx.stores.qdrant_engine import (
     SharedQdrant,
     check_embedder,

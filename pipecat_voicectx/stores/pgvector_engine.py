@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pipecat_voicectx.errors import UnavailableError
+from pipecat_voicectx.stores.blocking_engine import DEFAULT_TIMEOUT_SECS, EngineWorker
 from pipecat_voicectx.stores.embedders import Embedder
-from pipecat_voicectx.stores.engine import DEFAULT_TIMEOUT_SECS, EngineWorker, ScrubReport
+from pipecat_voicectx.stores.engine import ScrubReport
 from pipecat_voicectx.stores.mem0_engine import COLLECTION_PREFIX, Mem0Base, build_memory
 from pipecat_voicectx.stores.qdrant_engine import check_embedder
 

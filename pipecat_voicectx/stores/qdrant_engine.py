@@ -29,17 +29,15 @@ from pipecat_voicectx.errors import (
 )
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.memory.records import MemoryHit, MemoryRecord
-from pipecat_voicectx.stores.embedders import Embedder
-from pipecat_voicectx.stores.engine import (
+from pipecat_voicectx.stores.blocking_engine import (
     DEFAULT_TIMEOUT_SECS,
-    AddReport,
     BlockingEngine,
     Embedded,
     EngineWorker,
-    ScrubReport,
     SearchRequest,
-    tag_field,
 )
+from pipecat_voicectx.stores.embedders import Embedder
+from pipecat_voicectx.stores.engine import AddReport, ScrubReport, tag_field
 
 __all__ = ["QdrantEngine", "SharedQdrant", "collection_name", "open_embedded_qdrant"]
 

@@ -12,18 +12,20 @@ import numpy as np
 
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.memory.records import MemoryHit, MemoryRecord
+from pipecat_voicectx.stores.blocking_engine import (
+    BlockingEngine,
+    Embedded,
+    EngineWorker,
+    SearchRequest,
+)
 from pipecat_voicectx.stores.embedders import Embedder, LexicalEmbedder
 from pipecat_voicectx.stores.engine import (
     LIST_PAGE_SIZE,
     AddReport,
-    BlockingEngine,
-    Embedded,
     EngineResult,
-    EngineWorker,
     MemoryEngine,
     RecordPage,
     ScrubReport,
-    SearchRequest,
     Unavailable,
     UnavailableReason,
 )

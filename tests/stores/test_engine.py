@@ -10,8 +10,9 @@ import pytest
 
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.index import FloatArray
+from pipecat_voicectx.stores.blocking_engine import EngineWorker
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
-from pipecat_voicectx.stores.engine import EngineWorker, Unavailable, UnavailableReason, erase_owner
+from pipecat_voicectx.stores.engine import Unavailable, UnavailableReason, erase_owner
 from pipecat_voicectx.testing.engine_conformance import answered, make_record, new_owner
 from pipecat_voicectx.testing.memory_engines import EngineFault, FaultyEngine, InMemoryEngine
 
