@@ -19,14 +19,17 @@ from pipecat.frames.frames import (
     EndFrame,
     Frame,
     InputAudioRawFrame,
+    InputTransportMessageFrame,
     SpeechControlParamsFrame,
     StartFrame,
 )
 from pipecat.processors.frame_processor import FrameDirection
+from pipecat.processors.frameworks.rtvi.frames import RTVIClientMessageFrame
 from pipecat.transports.base_transport import BaseTransport
 
 from pipecat_voicectx.orchestrator.directives import SetVadSilenceDuration
 from pipecat_voicectx.processors.audio_lane import AudioLane
+from pipecat_voicectx.processors.client_reception import ClientReception
 from pipecat_voicectx.processors.frames import DirectiveFrame, NetworkStateFrame
 from pipecat_voicectx.processors.stats_poller import StatsPoller
 from pipecat_voicectx.signals.audio_gaps import AudioGap, PtsGapDetector
@@ -36,6 +39,8 @@ from pipecat_voicectx.signals.concealment_pattern import (
     ConcealmentPatternDetector,
     SilenceGate,
 )
+from pipecat_voicectx.signals.discontinuous import DiscontinuousSender
+from pipecat_voicectx.sources.client_messages import RTVI_MESSAGE_TYPE, is_client_message
 from pipecat_voicectx.sources.small_webrtc import SmallWebRTCLink
 from pipecat_voicectx.sources.stats_source import StatsSource
 from pipecat_voicectx.states.network import NetworkConfig, NetworkEstimator, NetworkSource, NetworkState
@@ -48,6 +53,9 @@ SAMPLE_PERIOD_SECS = 0.05
 REPEAT_SECS = 0.25
 # Where nobody better counts, the samples are looked at.
 _HINTS_HELP = (None, NetworkSource.AUDIO_PATTERN, NetworkSource.DAILY_STATS)
+# Packets are counted when they arrive, and their gap is seen after the jitter buffer, or up to a poll (50 ms) earlier.
+# Chosen: the deepest usual jitter buffer.
+LOSS_SEEN_WITHIN_SECS = 1.0
 # Honest zeros for this long are a muted microphone, not a pause of a noise gate. Chosen; untested.
 MUTED_AFTER_SECS = 0.3
 
@@ -85,6 +93,9 @@ class NetworkTracker(AudioLane):
         self._poller = StatsPoller(stats, self._estimator)
         self._link = SmallWebRTCLink.of(transport, on_hole_secs=self._on_hole)
         self._track_muted = False
+        self._dtx = DiscontinuousSender()
+        self._hole_secs = float("-inf")
+        self._client = ClientReception(self._estimator)
         self._task: asyncio.Task[None] | None = None
         self._pushed: NetworkState | None = None
         self._pushed_secs = float("-inf")
@@ -114,6 +125,10 @@ class NetworkTracker(AudioLane):
                 self._start()
             case EndFrame() | CancelFrame():
                 await self._stop()
+            case RTVIClientMessageFrame() if frame.type == RTVI_MESSAGE_TYPE:
+                self._client.take(frame.data)
+            case InputTransportMessageFrame() if is_client_message(frame.message):
+                self._client.take(frame.message)
             case SpeechControlParamsFrame() if frame.vad_params is not None:
                 self._estimator.set_silence_threshold(frame.vad_params.stop_secs)
             case DirectiveFrame(directive=SetVadSilenceDuration(duration_ms=duration_ms)):
@@ -159,12 +174,13 @@ class NetworkTracker(AudioLane):
         self._gate.add(frame.audio, secs=secs)
         muted = self._track_muted or (self._gate.gated and self._gate.run_secs >= MUTED_AFTER_SECS)
         self._estimator.set_muted(muted, now_secs=now_secs)
+        self._estimator.set_discontinuous(self._dtx.silent_after(frame.audio))
         gap = self._pts.add(
             now_secs=now_secs, pts=frame.pts, duration_secs=secs, sample_rate_hz=frame.sample_rate
         )
         total_secs = self._estimator.concealed_total_secs
         if gap is not None and not muted:
-            self._gap(NetworkSource.AUDIO_PTS, gap)
+            self._pts_gap(gap)
         elif self._pts.active:
             self._estimator.add_alive(NetworkSource.AUDIO_PTS, now_secs=now_secs)
         if self._estimator.counting_source(now_secs) in _HINTS_HELP:
@@ -191,6 +207,17 @@ class NetworkTracker(AudioLane):
                 silent_secs=concealed.secs if concealed.silent else 0.0,
             )
 
+    def _pts_gap(self, gap: AudioGap) -> None:
+        """A step in the sender's clock is a loss, unless whoever counts packets misses none: then nothing was sent."""
+        since_secs = gap.at_secs - LOSS_SEEN_WITHIN_SECS
+        alive = self._estimator.alive
+        if alive(NetworkSource.JITTER_BUFFER, gap.at_secs):
+            self._dtx.proven |= self._hole_secs < since_secs
+        elif alive(NetworkSource.RTP_STATS, gap.at_secs) and self._estimator.packets_lost(since_secs) == 0:
+            self._dtx.proven = True
+            return
+        self._gap(NetworkSource.AUDIO_PTS, gap)
+
     def _gap(self, source: NetworkSource, gap: AudioGap) -> None:
         counted = self._estimator.add_concealed(
             source, now_secs=gap.at_secs, secs=gap.missing_secs, silent_secs=gap.missing_secs
@@ -199,6 +226,7 @@ class NetworkTracker(AudioLane):
             self._gaps.append(gap)
 
     def _on_hole(self, missing_secs: float) -> None:
+        self._hole_secs = time.monotonic()
         self._gap(NetworkSource.JITTER_BUFFER, AudioGap(at_secs=time.monotonic(), missing_secs=missing_secs))
 
     async def _sample(self) -> None:

@@ -68,6 +68,9 @@ class NetworkState:
     """Interarrival jitter. None: unknown."""
     rtt_secs: float | None = None
     """Round-trip time. None: unknown."""
+    downlink_concealed_ratio: float | None = None
+    """Share of the bot's audio that the caller's receiver had to invent, over its last report. None: it reports none.
+    Says nothing about the caller's own audio, and changes no band."""
     healthy_secs: float | None = None
     """Time since the last impairment of any kind. None: there was none in this call."""
     muted: bool = False
@@ -102,6 +105,9 @@ class NetworkConfig:
     stall_secs: float = 0.15
     """No audio for longer than this is a stall. Gaps between arrivals reach 55 ms on a clean path and 97-276 ms on an
     overloaded host; chosen between the two."""
+    discontinuous_stall_secs: float = 0.6
+    """The same for a sender that stops sending in silence (DTX), while it is silent: Opus refreshes its comfort noise
+    every 400 ms (RFC 6716, 2.1.9)."""
     source_expires_secs: float = 10.0
     """A source that said nothing for this long no longer stands in front of a weaker one."""
 
@@ -148,6 +154,8 @@ class NetworkEstimator:
         self._jitter_secs: float | None = None
         self._rtt_secs: float | None = None
         self._muted = False
+        self._discontinuous = False
+        self._downlink_ratio: float | None = None
 
     @property
     def concealed_total_secs(self) -> float:
@@ -164,6 +172,24 @@ class NetworkEstimator:
         if self._muted and not muted:
             self._last_audio_secs = now_secs
         self._muted = muted
+
+    def set_discontinuous(self, silent: bool) -> None:
+        """Whether the sender is known to stop sending in silence, and is silent now."""
+        self._discontinuous = silent
+
+    def add_downlink(self, *, concealed_ratio: float) -> None:
+        """What the caller's receiver says of the bot's audio."""
+        if 0.0 <= concealed_ratio <= 1.0:
+            self._downlink_ratio = concealed_ratio
+
+    def packets_lost(self, since_secs: float) -> int:
+        """Packets that the counters of the transport miss since then."""
+        return sum(packets.lost for packets in self._packets if packets.at_secs > since_secs)
+
+    def alive(self, source: NetworkSource, now_secs: float) -> bool:
+        """Whether `source` measured lately."""
+        heard_secs = self._alive.get(source)
+        return heard_secs is not None and now_secs - heard_secs <= self._config.source_expires_secs
 
     def add_audio(self, *, now_secs: float) -> None:
         """A frame of audio arrived."""
@@ -204,8 +230,7 @@ class NetworkEstimator:
     def counting_source(self, now_secs: float) -> NetworkSource | None:
         """The source whose concealed audio counts now."""
         for source in PRECEDENCE:
-            heard_secs = self._alive.get(source)
-            if heard_secs is not None and now_secs - heard_secs <= self._config.source_expires_secs:
+            if self.alive(source, now_secs):
                 return source
         return None
 
@@ -238,6 +263,7 @@ class NetworkEstimator:
             loss_ratio=self._loss_ratio(since_secs),
             jitter_secs=self._jitter_secs,
             rtt_secs=self._rtt_secs,
+            downlink_concealed_ratio=self._downlink_ratio,
             healthy_secs=healthy_secs,
             muted=self._muted,
             sources=self._sources(now_secs),
@@ -247,7 +273,9 @@ class NetworkEstimator:
         if self._muted or self._last_audio_secs is None:
             return 0.0
         waited_secs = now_secs - self._last_audio_secs
-        return waited_secs if waited_secs > self._config.stall_secs else 0.0
+        config = self._config
+        usual_secs = config.discontinuous_stall_secs if self._discontinuous else config.stall_secs
+        return waited_secs if waited_secs > usual_secs else 0.0
 
     def _worst_band(self, concealed_secs: float, stall_secs: float) -> LinkBand | None:
         missing_secs = max(concealed_secs, stall_secs - self._config.stall_secs) + 1e-9

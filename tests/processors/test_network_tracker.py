@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from pipecat.frames.frames import Frame, InputAudioRawFrame
+from pipecat.frames.frames import Frame, InputAudioRawFrame, InputTransportMessageFrame
 from pipecat.tests.utils import SleepFrame, run_test
 
 from pipecat_voicectx.processors.frames import NetworkStateFrame
@@ -202,3 +202,141 @@ def test_broken_frames_are_forwarded_and_change_nothing(frame: InputAudioRawFram
 def test_presentation_times_that_go_back_are_no_gap() -> None:
     played, _ = play([*line(range(50)), *line(range(20, 60))])
     assert played.gaps == []
+
+
+class Packets:
+    """A transport that counts packets: `lost` of them are missing from a read on."""
+
+    source = NetworkSource.RTP_STATS
+
+    def __init__(self, *, lost: int = 0, from_read: int = 10**9, ssrc_changes_at: int = 10**9) -> None:
+        self.reads, self.lost, self.from_read, self.ssrc_changes_at = 0, lost, from_read, ssrc_changes_at
+
+    async def read(self) -> RtpStatsSample | None:
+        self.reads += 1
+        fresh = self.reads >= self.ssrc_changes_at
+        return RtpStatsSample(
+            at_secs=asyncio.get_running_loop().time(),
+            ssrc=8 if fresh else 7,
+            packets_received=(self.reads - self.ssrc_changes_at if fresh else self.reads) * 3,
+            packets_lost=self.lost if self.reads >= self.from_read and not fresh else 0,
+        )
+
+
+QUIET = RNG.normal(0, 20, 320).astype(np.int16).tobytes()
+
+
+def discontinuous(pauses: int) -> list[Frame]:
+    """Speech, then a quiet packet every 400 ms, over and over: the sender's clock steps, no packet is missing."""
+    frames, packet = line(range(60)), 60
+    for _ in range(pauses):
+        for _ in range(5):
+            frames += [audio(packet, QUIET), SleepFrame(sleep=0.4)]
+            packet += 20
+        for _ in range(30):
+            frames += [audio(packet), SleepFrame(sleep=0.02)]
+            packet += 1
+    return frames
+
+
+def test_a_sender_that_is_silent_on_purpose_pays_for_it_once() -> None:
+    played, _ = play(discontinuous(6), stats=[Packets()])
+    assert played.gaps == []
+    impaired = [index for index, state in enumerate(played.states) if state.impaired]
+    # The first pause looks like a stall; afterwards the sender is known.
+    assert impaired == sorted(impaired)
+    assert played.states[-1].band is LinkBand.GOOD
+    assert max(impaired, default=0) < len(played.states) / 2 + 3
+
+
+def test_the_same_steps_with_packets_missing_are_loss() -> None:
+    played, _ = play(line([*range(50), *range(70, 120)]), stats=[Packets(lost=20, from_read=20)])
+    assert [round(gap.missing_secs, 3) for gap in played.gaps] == [0.4]
+
+
+def test_a_stall_in_the_middle_of_speech_is_one_for_a_discontinuous_sender_too() -> None:
+    frames = [*discontinuous(2), SleepFrame(sleep=0.35)]
+    played, _ = play([*frames, audio(10_000)], stats=[Packets()])
+    assert played.states[-1].impaired or any(state.stall_secs > 0.3 for state in played.states[-6:])
+
+
+def test_another_ssrc_in_the_middle_of_a_call_is_no_loss() -> None:
+    played, _ = play(line(range(200), pts=False), stats=[Packets(lost=50, from_read=1, ssrc_changes_at=40)])
+    assert not any(state.impaired for state in played.states)
+    assert all((state.loss_ratio or 0.0) == 0.0 for state in played.states)
+
+
+class Mad:
+    """Counters that no receiver has: not numbers, endless, backwards in time."""
+
+    source = NetworkSource.RECEIVER_STATS
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    async def read(self) -> RtpStatsSample | None:
+        self.reads += 1
+        odd = (float("nan"), float("inf"), -5.0, 1e300)[self.reads % 4]
+        return RtpStatsSample(
+            at_secs=odd,
+            ssrc=1,
+            packets_received=-self.reads,
+            packets_lost=10**15,
+            concealed_secs=odd,
+            silent_concealed_secs=odd,
+            jitter_secs=odd,
+            rtt_secs=odd,
+        )
+
+
+def test_counters_that_make_no_sense_are_survived() -> None:
+    played, tracker = play(line(range(200)), stats=[Mad()])
+    assert tracker.failures == 0
+    assert sum(isinstance(item, InputAudioRawFrame) for item in played.down) == 200
+    assert all(0.0 <= (state.loss_ratio or 0.0) <= 1.0 for state in played.states)
+    assert all(0.0 <= state.concealed_secs <= state.window_secs for state in played.states)
+
+
+def test_telephony_without_pts_and_counters_is_judged_by_its_arrivals() -> None:
+    def call(gap_secs: float) -> list[Frame]:
+        frames: list[Frame] = []
+        for number in range(150):
+            narrow = RNG.normal(0, 200, 160).astype(np.int16).tobytes()
+            frames.append(InputAudioRawFrame(audio=narrow, sample_rate=8_000, num_channels=1))
+            frames.append(SleepFrame(sleep=gap_secs if number == 75 else 0.02))
+        return frames
+
+    clean, _ = play(call(0.02))
+    assert [state.band for state in clean.states] == [LinkBand.GOOD]
+    stalled, _ = play(call(0.8))
+    assert any(state.impaired and state.stall_secs > 0.5 for state in stalled.states)
+    assert NetworkSource.ARRIVALS in stalled.states[-1].sources
+
+
+def stats_message(at_ms: float, received: int, concealed: int) -> Frame:
+    message = {
+        "v": 1,
+        "t": "stats",
+        "at": at_ms,
+        "roundTripTime": 0.12,
+        "totalSamplesReceived": received,
+        "concealedSamples": concealed,
+    }
+    return InputTransportMessageFrame(message=message)
+
+
+def test_what_the_clients_receiver_concealed_stands_beside_the_uplink() -> None:
+    frames = [
+        *line(range(20)),
+        stats_message(1_000, 48_000, 0),
+        stats_message(2_000, 96_000, 12_000),
+        stats_message(3_000, 10, 0),
+        InputTransportMessageFrame(message={"v": 1, "t": "stats", "at": "now"}),
+        *line(range(20, 60)),
+    ]
+    _, tracker = play(frames)
+    state = tracker.state
+    assert state.downlink_concealed_ratio == pytest.approx(0.25)
+    assert state.rtt_secs == 0.12
+    assert not state.impaired
+    assert tracker.failures == 0
