@@ -58,7 +58,8 @@ PAUSED = (
 
 
 def synthesized(*, seed: int, count: int) -> list[Utterance]:
-    """`count` utterances, a quarter of them (ids p*) with pauses inside; the same ones for the same seed.
+    """`count` utterances, a quarter of them (ids p*) with pauses inside; the same ones for the same
+    seed, but for the flutter of eSpeak's voices.
 
     Raises:
         UsageError: espeakng-loader is not installed.

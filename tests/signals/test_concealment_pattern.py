@@ -106,8 +106,8 @@ def test_a_weaker_cut_counts_where_the_line_was_seen_to_cut_and_resume() -> None
 
     assert cuts(line()) == []
     lossy = line()
-    lossy[20 * FRAME : 60 * FRAME] = voiced(40)
-    lossy[30 * FRAME : 40 * FRAME] = line()[: 10 * FRAME]
+    lossy[40 * FRAME : 80 * FRAME] = voiced(40)
+    lossy[60 * FRAME : 70 * FRAME] = line()[: 10 * FRAME]
     assert set(range(100, 120)) <= set(cuts(lossy))
 
 
