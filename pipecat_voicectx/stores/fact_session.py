@@ -50,6 +50,8 @@ _SAME_UTTERANCE_SHARE = 0.6
 _MAX_QUEUE = 256
 # Chosen: pages of this call whose answer the next turn's reading may need.
 _ANSWERS_KEPT = 4
+# Chosen: a call is summarized by what its last exchanges were about, in so many words.
+_SUMMARIZED_PAGES = 3
 _SUMMARY_WORDS = 40
 
 
@@ -141,7 +143,7 @@ class FactSession:
         self._queue: deque[FactTurn] = deque()
         self._reading = False
         self._closed = False
-        self._summary: list[str] = []
+        self._latest_pages: dict[str, VoicePage] = {}
         self.dropped_turns = 0
         """Turns that found the queue full; they are read from their pages at the next call."""
         self.stale = 0
@@ -326,7 +328,9 @@ class FactSession:
             self._queue.popleft()
             self.dropped_turns += 1
         self._queue.append(FactTurn.from_page(page, question=question))
-        self._summary.append(page.summary or page.user_text)
+        self._latest_pages[page.id] = page
+        while len(self._latest_pages) > _SUMMARIZED_PAGES:
+            del self._latest_pages[next(iter(self._latest_pages))]
         if not self._reading:
             self._reading = True
             self._spawn(self._read(), "read facts")
@@ -343,6 +347,8 @@ class FactSession:
         """Passes on the pages of what was deleted, so that they are emptied."""
         pages = self.memory.take_forgotten_turns()
         if pages:
+            for page_id in pages:
+                self._latest_pages.pop(page_id, None)
             self.on_forgotten(pages)
 
     async def close(self, *, timeout_secs: float) -> None:
@@ -365,7 +371,8 @@ class FactSession:
         if waiting is not None:
             self._flush()
         await self._read()
-        await self.memory.end_session(now_wall_secs=time.time())
+        summary = _call_summary(list(self._latest_pages.values()))
+        await self.memory.end_session(now_wall_secs=time.time(), call_summary=summary)
 
 
 def _call_summary(pages: Sequence[VoicePage]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from pipecat_voicectx.stores.fact_memory import FactMemory
 from pipecat_voicectx.stores.fact_session import FactsConfig
 from pipecat_voicectx.stores.fact_turns import FactTurn
 from pipecat_voicectx.stores.page_memory import PageStoreConfig
+from pipecat_voicectx.testing.engine_conformance import answered, make_record
 from pipecat_voicectx.testing.memory_call import MemoryCall, in_calls
 from pipecat_voicectx.testing.memory_engines import InMemoryEngine, TroubledEngine
 
@@ -207,6 +209,46 @@ def test_an_extractor_that_finds_nothing_or_is_away_costs_no_turn() -> None:
         )
 
     asyncio.run(body())
+
+
+def test_F13_no_update_moves_a_memory_to_another_owner() -> None:
+    async def body() -> None:
+        engine = InMemoryEngine()
+        _opened.append(engine)
+        mine = make_record(ANN, "the user likes tea")
+        answered(await engine.add([mine]))
+        thief = Owner(user_id="bob")
+        stolen = replace(mine, owner=thief)
+        assert answered(await engine.update(stolen)) is False
+        assert answered(await engine.add([stolen])).refused == (mine.id,)
+        assert answered(await engine.delete(thief, [mine.id])) == 0
+        claims = replace(mine, metadata={"user_id": "bob", "agent_id": "x"})
+        assert answered(await engine.update(claims)) is True
+        assert answered(await engine.get(thief, mine.id)) is None
+        kept = answered(await engine.get(ANN, mine.id))
+        assert kept is not None
+        assert kept.owner == ANN
+
+    asyncio.run(body())
+
+
+def test_a_call_leaves_one_summary_that_the_next_call_sees_without_its_pages(tmp_path: Path) -> None:
+    shared: Shared = {}
+
+    def make(session_id: str) -> MemoryProjector:
+        return MemoryProjector(
+            owner=ANN, embedder=LexicalEmbedder(), session_id=session_id,
+            facts=FactsConfig(engine=lambda _folder, _embedder: InMemoryEngine(shared=shared)),
+        )  # fmt: skip
+
+    async def plans(call: MemoryCall) -> None:
+        await call.say("we plan a trip to lisbon with the kids")
+
+    async def returns(call: MemoryCall) -> None:
+        assert "lisbon" in await call.say("hello there")
+
+    in_calls(make, plans, returns)
+    assert sum(record.text.count("lisbon") > 0 for record, _ in shared.values() if "call" in record.tags) == 1
 
 
 ODD = [
