@@ -15,7 +15,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from pipecat_voicectx.errors import BadInputError
+from pipecat_voicectx.errors import BadInputError, UsageError
 
 __all__ = ["Json", "TypeHint", "decode", "encode"]
 
@@ -106,7 +106,7 @@ def _decode_class(cls: type, data: Json, depth: int) -> object:
     if issubclass(cls, Enum):
         try:
             return cls(data)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise BadInputError(f"{data!r} is no {cls.__name__}") from error
     if dataclasses.is_dataclass(cls):
         return _decode_dataclass(cls, data, depth)
@@ -128,7 +128,7 @@ def _decode_dataclass(cls: type, data: Json, depth: int) -> object:
     fields = {name: decode(hint, data[name], depth=depth + 1) for name, hint in hints.items() if name in data}
     try:
         return cls(**fields)
-    except TypeError as error:
+    except (TypeError, UsageError) as error:
         raise BadInputError(f"{cls.__name__}: {error}") from error
 
 

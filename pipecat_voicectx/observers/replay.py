@@ -91,8 +91,8 @@ class _Replay:
         self._deferral_config = DeferralConfig()
 
     def take(self, line: Mapping[str, Json]) -> None:
-        kind = EventKind(line.get("k"))
-        at_secs = cast(float, line["at"])
+        kind = cast(EventKind, decode(EventKind, line.get("k")))
+        at_secs = cast(float, decode(float, line.get("at")))
         value = line.get("v")
         if kind is EventKind.CALLS:
             for row in value if isinstance(value, list) else ():
@@ -129,9 +129,9 @@ class _Replay:
         given = _arguments(core, method, arguments)
         try:
             replayed = getattr(core, method)(**given)
-        except VoiceContextError:
-            # A call that raised was not recorded: the recorded one did not.
-            self._differs(at_secs, f"{label}.{method}", answer, "an illegal transition")
+        except (VoiceContextError, ArithmeticError, TypeError, ValueError) as error:
+            # A call that raised is not recorded: this one did not, then.
+            self._differs(at_secs, f"{label}.{method}", answer, f"raised {type(error).__name__}")
             return
         self.result.calls += 1
         if answer != NOT_KEPT:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipecat_voicectx.observers import EventKind, read_session, replay
 from pipecat_voicectx.observers.codec import Json
@@ -13,6 +15,10 @@ from pipecat_voicectx.observers.events import typed_value
 from tests.observers.calls import record_call
 
 Lines = list[dict[str, Json]]
+METHODS = [method for spec in CORES.values() for method in spec.methods]
+FIELDS = st.sampled_from(
+    ["type", "band", "reason", "words_per_minute", "origin", "name", "arguments", "window"]
+)
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +89,38 @@ def test_a_recording_without_core_calls_still_replays_the_model_s_calls(lines: L
     assert result.same
     assert result.calls == 0
     assert result.directives == recorded(lines, EventKind.DIRECTIVE)
+
+
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "good", "model"])
+)
+JSON = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(FIELDS, inner, max_size=4),
+    max_leaves=8,
+)
+CALL = st.tuples(
+    st.sampled_from([*CORES, "none"]),
+    st.sampled_from(["", *METHODS, "__init__", "_set_phase"]),
+    JSON,
+    JSON,
+    JSON,
+).map(list)
+LINE = st.fixed_dictionaries(
+    {
+        "k": st.sampled_from([*(kind.value for kind in EventKind), "x"]),
+        "at": LEAVES,
+        "v": JSON | st.lists(CALL, max_size=4),
+    }
+)
+
+
+@given(st.lists(LINE, max_size=12))
+def test_a_file_of_nonsense_is_counted_and_raises_nothing(nonsense: Lines) -> None:
+    result = replay(nonsense)
+    assert result.unread <= len(nonsense)
+    assert result.calls == 0 or result.answers <= result.calls + len(nonsense)
