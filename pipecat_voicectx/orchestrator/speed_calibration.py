@@ -8,8 +8,9 @@ voice, and what is told about it. Bounded, so that a wrong measurement cannot ma
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-__all__ = ["SpeedCalibration"]
+__all__ = ["LearnedSpeed", "SpeedCalibration"]
 
 # Shorter answers ("Yes, of course.") say little about a voice's tempo. Chosen.
 FEWEST_WORDS = 8
@@ -23,12 +24,34 @@ TABLE_WORDS = 40.0
 MEMORY_WORDS = 200.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedSpeed:
+    """What was learned of a voice, to be kept between calls."""
+
+    ratio: float
+    words: float
+    """What the ratio rests on, the table's own worth included."""
+
+
 class SpeedCalibration:
     """The ratio delivered / asked of one voice."""
 
-    def __init__(self) -> None:
+    def __init__(self, learned: LearnedSpeed | None = None) -> None:
+        """Args:
+        learned: From earlier calls. None, and what cannot be true: the table alone.
+        """
         self._words = TABLE_WORDS
         self._ratio = 1.0
+        if learned is not None and math.isfinite(learned.ratio) and math.isfinite(learned.words):
+            self._ratio = min(LARGEST_RATIO, max(SMALLEST_RATIO, learned.ratio))
+            self._words = min(MEMORY_WORDS, max(TABLE_WORDS, learned.words))
+
+    @property
+    def learned(self) -> LearnedSpeed | None:
+        """What is worth keeping; None while nothing was heard."""
+        if self._words <= TABLE_WORDS:
+            return None
+        return LearnedSpeed(ratio=self._ratio, words=self._words)
 
     @property
     def ratio(self) -> float:

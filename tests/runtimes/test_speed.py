@@ -29,6 +29,7 @@ SPEED_NAME = re.compile(
 # Fields that look like a speed and are none.
 NO_SPEED = {
     ("RimeTTSSettings", "inlineSpeedAlpha"): "markup for single words",
+    ("PCMAudioFormat", "rate"): "samples per second",
 }
 
 
@@ -81,6 +82,32 @@ def test_every_speed_field_in_pipecat_has_a_row_and_every_row_a_field() -> None:
         if name.startswith("pipecat.services.")
     }
     assert table == speed_fields()
+
+
+# Speech-to-speech services whose sessions have a speed. OpenAI's is set by our link to it; xAI's is not yet.
+SESSION_SPEEDS = {
+    "pipecat.services.openai.realtime.events.AudioOutput": {"speed"},
+    "pipecat.services.xai.realtime.events.AudioOutput": {"speed"},
+}
+
+
+def test_every_speech_to_speech_session_with_a_speed_is_known() -> None:
+    found: dict[str, set[str]] = {}
+    for path in sorted(SERVICES.rglob("*.py")):
+        source = path.read_text()
+        if "tts" in path.stem or "speed" not in source.lower():
+            continue
+        module = ".".join(("pipecat", "services", *path.relative_to(SERVICES).with_suffix("").parts))
+        for node in ast.walk(parsed(source)):
+            if isinstance(node, ast.ClassDef):
+                names = {
+                    name
+                    for name in fields_of(node)
+                    if SPEED_NAME.search(name) and (node.name, name) not in NO_SPEED
+                }
+                if names:
+                    found[f"{module}.{node.name}"] = names
+    assert found == SESSION_SPEEDS
 
 
 class Voice(FrameProcessor):
