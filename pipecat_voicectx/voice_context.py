@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.aggregators.llm_response_universal import (
     LLMAssistantAggregatorParams,
@@ -34,6 +35,7 @@ from pipecat_voicectx.processors.audio_pages import AudioPagesConfig, AudioPromp
 from pipecat_voicectx.processors.false_interruption import FalseInterruptionConfig, FalseInterruptionRecovery
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig
+from pipecat_voicectx.processors.memory_tools import forget_function, remember_function
 from pipecat_voicectx.processors.network_tracker import NetworkTracker
 from pipecat_voicectx.processors.orchestrator import Orchestrator, OrchestratorConfig
 from pipecat_voicectx.processors.playback_ledger import PlaybackLedger, PlaybackLedgerConfig
@@ -52,6 +54,7 @@ from pipecat_voicectx.states.network import NetworkConfig
 from pipecat_voicectx.stores.embedders import Embedder, FastEmbedder
 from pipecat_voicectx.stores.fact_session import FactsConfig
 from pipecat_voicectx.stores.page_memory import PageStoreConfig
+from pipecat_voicectx.stores.voice_speeds import VoiceSpeeds
 
 __all__ = ["Part", "VoiceContext", "VoiceContextConfig"]
 
@@ -272,7 +275,11 @@ class VoiceContext:
             self.orchestrator = speech.orchestrator(context, self._config.orchestrator)
         elif Part.ORCHESTRATOR in parts:
             self.orchestrator = Orchestrator(
-                context=context, llm=llm, tts=tts, config=self._config.orchestrator
+                context=context,
+                llm=llm,
+                tts=tts,
+                voice_speeds=VoiceSpeeds(Path(store_path) / "voice_speeds.json") if store_path else None,
+                config=self._config.orchestrator,
             )
         self.state_reports = (
             StateReports(self.orchestrator, messages=self._config.state_messages)
@@ -337,6 +344,12 @@ class VoiceContext:
             self.aggregators.assistant(),
         ]
         return [processor for processor in order if processor is not None]
+
+    def memory_tools(self) -> list[FunctionSchema]:
+        """`remember` and `forget` for the context's tools: the caller's own say in what is kept. [] without facts."""
+        if self.memory is None or self.memory.facts is None:
+            return []
+        return [remember_function(self.memory), forget_function(self.memory)]
 
     async def identify(self, user_id: str, *, store_path: str | Path | None = None) -> None:
         """The caller, anonymous so far, turned out to be `user_id`: loads their memory into this call.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
+from pipecat.processors.aggregators.llm_context import LLMContext
 
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.pages import Owner
@@ -18,6 +19,8 @@ from pipecat_voicectx.stores.fact_session import FactsConfig
 from pipecat_voicectx.stores.page_memory import PageStoreConfig
 from pipecat_voicectx.testing.memory_call import MemoryCall, in_calls
 from pipecat_voicectx.testing.openai_server import ChatRequest, Reply, ToolCall
+from pipecat_voicectx.testing.scripted_session import PassThrough, Transport
+from pipecat_voicectx.voice_context import VoiceContext, VoiceContextConfig
 
 ANN = Owner(user_id="ann")
 
@@ -154,3 +157,15 @@ def test_a_caller_identified_in_mid_call_gets_their_profile_under_what_this_call
         assert "The user lives in york." in known(call), "what was said before identification is theirs now"
 
     in_calls(lambda session: projector(tmp_path, session_id=session), third)
+
+
+def test_a_voice_context_offers_both_tools_and_neither_without_facts() -> None:
+    def tools(config: VoiceContextConfig) -> list[str]:
+        voice = VoiceContext(
+            context=LLMContext(), transport=Transport(), stt=PassThrough(), llm=PassThrough(), tts=PassThrough(),  # type: ignore[arg-type]
+            embedder=LexicalEmbedder(), config=config,
+        )  # fmt: skip
+        return [tool.name for tool in voice.memory_tools()]
+
+    assert tools(VoiceContextConfig()) == ["remember", "forget"]
+    assert tools(VoiceContextConfig(facts=None)) == []
