@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -182,3 +183,9 @@ def test_a_clip_can_become_another_owner_s(tmp_path: Path) -> None:
     assert clips.read(given) is not None
     assert ClipStore(tmp_path).count(BEN) == 1
     assert clips.give(name, BEN) is None
+
+
+def test_without_pyav_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(UnavailableError, match=r"pip install 'pipecat-voicectx\[webrtc\]'"):
+        ClipStore(tmp_path)
