@@ -13,6 +13,7 @@ import json
 import re
 import struct
 from collections.abc import Mapping
+from functools import lru_cache
 
 __all__ = [
     "AUDIO_TOKENS_PER_SEC",
@@ -41,6 +42,10 @@ _TOKENS_PER_IMAGE = 255
 # Chosen: more characters than any spoken turn has; a pasted megabyte must not cost milliseconds on the response path.
 _SAMPLE_CHARS = 20_000
 
+# Chosen: pages and messages are counted again with every turn; longer ones are not worth keeping for that.
+_REMEMBERED_CHARS = 1_000
+_TYPOGRAPHY = str.maketrans("…’‘“”–—‹›", ".''\"\"--<>")
+
 _HAN = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _OTHER_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 
@@ -49,6 +54,18 @@ def estimate_tokens(text: str) -> int:
     """Tokens of `text`; 0 for blanks alone. A very long text is estimated from its beginning."""
     if len(text) > _SAMPLE_CHARS:
         return round(estimate_tokens(text[:_SAMPLE_CHARS]) * len(text) / _SAMPLE_CHARS)
+    return _remembered(text) if len(text) <= _REMEMBERED_CHARS else _estimate(text)
+
+
+@lru_cache(maxsize=2_048)
+def _remembered(text: str) -> int:
+    return _estimate(text)
+
+
+def _estimate(text: str) -> int:
+    if not text.isascii():
+        # Typographic marks alone make no foreign script of an English text; the word by word way is slow.
+        text = text.translate(_TYPOGRAPHY)
     words = text.split()
     if not words:
         return 0

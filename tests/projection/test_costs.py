@@ -80,3 +80,8 @@ def test_audio_is_counted_by_the_rate_in_its_own_header() -> None:
         assert estimate_message_tokens({"role": "user", "content": [part]}) == pytest.approx(
             expected + 4, abs=1
         )
+
+
+def test_typographic_marks_do_not_change_what_a_text_costs() -> None:
+    assert estimate_tokens("It’s “fine” – I think …") == estimate_tokens('It\'s "fine" - I think .')
+    assert estimate_tokens("x" * 5_000) == estimate_tokens("y" * 5_000)
