@@ -30,10 +30,8 @@ __all__ = ["recall_function"]
 # Chosen: an embedding takes 5 to 20 ms; a model that still loads is not waited for.
 _EMBEDDING_WAIT_SECS = 0.3
 
-_DESCRIPTION = (
-    "Look up what was said earlier in this or a former call with this caller. Use it when the caller refers to "
-    "something that is not in front of you. Give `page` to read a summarized entry word for word."
-)
+# Short on purpose: it is part of every request from when it is offered.
+_DESCRIPTION = "Look up earlier talk with this caller that is not in front of you"
 
 
 def recall_function(projector: MemoryProjector, *, config: RecallToolConfig | None = None) -> FunctionSchema:
@@ -52,8 +50,8 @@ def recall_function(projector: MemoryProjector, *, config: RecallToolConfig | No
         name="recall",
         description=_DESCRIPTION,
         properties={
-            "query": {"type": "string", "description": "What to look for, in the caller's words."},
-            "page": {"type": "string", "description": "Handle of an entry, such as #3fa9."},
+            "query": {"type": "string", "description": "What to look for"},
+            "page": {"type": "string", "description": "Or an entry's handle (#3fa9)"},
             "fidelity": {"type": "string", "enum": ["transcript", "summary"]},
         },
         required=[],
