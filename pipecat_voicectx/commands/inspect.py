@@ -12,8 +12,12 @@ from importlib.resources import files
 from pathlib import Path
 
 from pipecat_voicectx.errors import UnavailableError, UsageError
+from pipecat_voicectx.observers.codec import Json
 
 __all__ = ["add_arguments", "run"]
+
+# Chosen: a screenful; the first ones tell what changed.
+_MOST_SHOWN = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,10 +59,19 @@ def _check(path: Path) -> bool:
     print(f"{len(result.directives)} directives, {len(result.holds)} holds and releases came out")
     if result.unread:
         print(f"{result.unread} lines could not be read by this version")
-    for each in result.differences:
-        print(f"  {each.at_secs:9.2f} s  {each.where}: recorded {each.recorded}, now {each.replayed}")
+    for each in result.differences[:_MOST_SHOWN]:
+        recorded, now = _differing(each.recorded, each.replayed)
+        print(f"  {each.at_secs:9.2f} s  {each.where}: recorded {recorded}, now {now}")
     print("the same" if result.same else f"{result.different} differ")
     return result.same
+
+
+def _differing(recorded: Json, now: Json) -> tuple[Json, Json]:
+    """Of two objects, the fields that differ."""
+    if not isinstance(recorded, dict) or not isinstance(now, dict):
+        return recorded, now
+    keys = [key for key, value in recorded.items() if now.get(key) != value]
+    return {key: recorded[key] for key in keys}, {key: now.get(key) for key in keys}
 
 
 def _write_page(path: Path, out: Path, *, show: bool) -> None:

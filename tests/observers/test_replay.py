@@ -62,6 +62,12 @@ def test_a_changed_threshold_shows_in_what_comes_out(lines: Lines) -> None:
     assert changed.differences[0].where.startswith("turn_hold.")
 
 
+def test_a_recording_of_an_older_version_knows_fewer_fields(lines: Lines) -> None:
+    text = json.dumps(lines).replace('"rtt_secs": null, ', "")
+    assert '"rtt_secs"' not in text
+    assert replay(json.loads(text)).same
+
+
 def test_a_directive_that_no_core_made_is_a_difference(lines: Lines) -> None:
     text = json.dumps(lines).replace(
         '"type": "SetResponseSpeed", "words_per_minute": 140',
