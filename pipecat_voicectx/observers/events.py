@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 SESSION_FILE_VERSION = 1
-# Chosen: a recorder's file is bounded at 64 MB by default; four times that is not one of ours.
+# Chosen: a recorder's file is bounded at 128 MB by default; twice that is not one of ours.
 _MAX_FILE_BYTES = 256_000_000
 # Chosen: the longest line of ours, a context of 200 messages, is a tenth of it.
 _MAX_LINE_CHARS = 4_000_000
