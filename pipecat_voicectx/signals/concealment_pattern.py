@@ -39,8 +39,9 @@ FLOOR_MARGIN = 2.0
 SPEECH_OVER_FLOOR_LOSSY = 10.0
 # Speech that resumes this far above the floor (20 dB) in the first 5 ms of a frame, behind a cut. Chosen.
 ONSET_OVER_FLOOR = 10.0
-# How long a line counts as lossy after that. Losses come in clusters; longer, hard ends of speech are taken for cuts.
-LOSSY_SECS = 1.0
+# How long a line counts as lossy after that. Losses come in clusters. Measured on 64 lossy utterances that end hard: 29
+# of 32 bursts from 240 ms are found (26 without, 30 with 1 s), and a third of the ends is doubted (5%, 39%).
+LOSSY_SECS = 0.5
 # Silence behind a cut that is doubted: with the silence asked for afterwards, bursts of 1.2 s are waited out.
 DOUBTFUL_SECS = 1.0
 # This share of zero frames outside speech means that the source gates or mutes itself. Chosen; untested.
