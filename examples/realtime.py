@@ -26,6 +26,7 @@ async def call(session: RealtimeCall) -> None:
     await session.say("What should we see in Ghent?")
     await session.bot_speaking.wait()
     await asyncio.sleep(1.5)
+    session.bot_speaking.clear()
     await session.say("Wait, when does it open?")
     for event in session.server.of("conversation.item.truncate"):
         print("truncated at", event["audio_end_ms"], "ms of audio")

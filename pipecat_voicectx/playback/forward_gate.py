@@ -33,8 +33,14 @@ class ForwardGateConfig:
     """The gate reopens after this, repaired or not. A repair takes milliseconds; speech held longer would be late."""
     max_held_secs: float = 10.0
     """Audio held at most."""
+    settle_secs: float = 0.3
+    """The boundary is taken this long after the gate closed: acknowledgements that are under way move it. With the
+    clock going on by itself for 250 ms, acknowledgements up to 400 ms late are in by then. The user is still speaking:
+    what is held goes out at once afterwards."""
 
     def __post_init__(self) -> None:
+        if not 0 <= self.settle_secs <= 10:
+            raise UsageError("settle_secs must lie in 0..10; max_closed_secs cuts it short")
         if not 0 < self.max_closed_secs <= 10 or not 0 < self.max_held_secs <= 60:
             raise UsageError("max_closed_secs must lie in 0..10 and max_held_secs in 0..60 (both above 0)")
 
@@ -76,6 +82,12 @@ class ForwardQueue(Generic[T]):
     def next_deadline(self) -> float | None:
         """When the gate must open; None while it is open."""
         return self._deadline_secs
+
+    def take(self) -> list[T]:
+        """What is held, in order. The gate stays as it is: what comes while this is passed on is held behind it."""
+        held, self._held = self._held, []
+        self._held_secs = 0.0
+        return held
 
     def open(self) -> list[T]:
         """Opens the gate and returns what was held, in order."""

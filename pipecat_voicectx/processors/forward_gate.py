@@ -53,6 +53,7 @@ class ForwardGate(FrameProcessor):
         self._input_rate_hz = 16_000
         self._deadline: asyncio.Task[None] | None = None
         self._repairing = False
+        self._repair_task: asyncio.Task[None] | None = None
         self.injections = 0
         self.expired = 0
         self.failures = 0
@@ -86,8 +87,9 @@ class ForwardGate(FrameProcessor):
                 self._arm()
             case HeardTurnFrame():
                 await self.push_frame(frame, direction)
-                await self._repair(frame.turn)
+                self._repair_soon(frame.turn)
             case EndFrame() | CancelFrame():
+                await self._stop_repair()
                 await self._release()
                 await self.push_frame(frame, direction)
             case _:
@@ -96,6 +98,7 @@ class ForwardGate(FrameProcessor):
     async def cleanup(self) -> None:
         """Release the deadline's task. Idempotent."""
         await super().cleanup()  # type: ignore[no-untyped-call]
+        await self._stop_repair()
         if self._deadline is not None:
             await self.cancel_task(self._deadline)
             self._deadline = None
@@ -123,12 +126,27 @@ class ForwardGate(FrameProcessor):
             self.expired += 1
             await self._release()
 
-    async def _repair(self, turn: HeardTurn) -> None:
-        """The turn was settled: the model hears what the user heard of it, then the user."""
+    def _repair_soon(self, turn: HeardTurn) -> None:
+        """The turn was settled; acknowledgements under way may still move where it was cut."""
         if self._queue.state is GateState.OPEN or self._repairing or not turn.interrupted:
             return
         self._repairing = True
+        self._repair_task = self.create_task(self._repair(turn), "repair")
+
+    async def _stop_repair(self) -> None:
+        task, self._repair_task = self._repair_task, None
+        if task is not None and not task.done():
+            await self.cancel_task(task)
+
+    async def _repair(self, turn: HeardTurn) -> None:
+        """The model hears what the user heard of the turn, then the user."""
         try:
+            deadline_secs = self._queue.next_deadline()
+            if deadline_secs is not None:
+                config = self._queue.config
+                closed_secs = deadline_secs - config.max_closed_secs
+                due_secs = closed_secs + min(config.settle_secs, config.max_closed_secs)
+                await asyncio.sleep(max(0.0, due_secs - time.monotonic()))
             pcm, rate_hz = self._ledger.played_audio(turn.turn_id, secs=self._reinjection.secs)
             frames = await self._reinjection.frames(pcm, rate_hz, input_rate_hz=self._input_rate_hz)
             for frame in frames:
@@ -142,5 +160,7 @@ class ForwardGate(FrameProcessor):
             await self._release()
 
     async def _release(self) -> None:
-        for frame in self._queue.open():
-            await self.push_frame(frame)
+        while held := self._queue.take():
+            for frame in held:
+                await self.push_frame(frame)
+        self._queue.open()

@@ -36,3 +36,15 @@ def test_a_gate_that_holds_as_much_as_it_may_asks_to_be_opened() -> None:
 def test_bounds_out_of_range_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(UsageError):
         ForwardGateConfig(**settings)
+
+
+def test_what_is_taken_leaves_the_gate_closed_behind_it() -> None:
+    queue: ForwardQueue[str] = ForwardQueue()
+    queue.close(1.0)
+    queue.offer("a", 0.1)
+    assert queue.take() == ["a"]
+    assert queue.offer("b", 0.1)
+    assert queue.take() == ["b"]
+    assert queue.take() == []
+    assert queue.open() == []
+    assert not queue.offer("c", 0.1)
