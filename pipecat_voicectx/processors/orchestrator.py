@@ -24,11 +24,12 @@ from pipecat.frames.frames import (
     FunctionCallResultProperties,
     LLMContextFrame,
     SpeechControlParamsFrame,
+    StartFrame,
     UserStartedSpeakingFrame,
     VADUserStartedSpeakingFrame,
     VADUserStoppedSpeakingFrame,
 )
-from pipecat.processors.aggregators.llm_context import LLMContext, LLMContextMessage
+from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.services.llm_service import FunctionCallParams
 
@@ -52,12 +53,6 @@ from pipecat_voicectx.orchestrator.modes import ControlMode
 from pipecat_voicectx.orchestrator.state_text import GUIDING_PRINCIPLE, RenderConfig, render_state
 from pipecat_voicectx.processors.audio_lane import AudioLane
 from pipecat_voicectx.processors.call_results import CallResults
-from pipecat_voicectx.processors.context_edits import (
-    make_state_block,
-    merge_trailing_users,
-    without_completed_calls,
-    without_state_block,
-)
 from pipecat_voicectx.processors.frames import (
     AcousticsFrame,
     AffectFrame,
@@ -67,6 +62,7 @@ from pipecat_voicectx.processors.frames import (
     SpeakingRateFrame,
 )
 from pipecat_voicectx.processors.response_speed import ResponseSpeed
+from pipecat_voicectx.processors.state_block import StateBlock
 from pipecat_voicectx.processors.tool_advertising import advertise
 from pipecat_voicectx.runtimes.llm_tap import LLMTap
 from pipecat_voicectx.runtimes.speed import SpeedActuator
@@ -75,6 +71,7 @@ from pipecat_voicectx.states.affect import AffectState
 from pipecat_voicectx.states.network import LinkBand, NetworkState
 from pipecat_voicectx.states.snapshot import VoiceSnapshot
 from pipecat_voicectx.states.speaking_rate import SpeakingRateState
+from pipecat_voicectx.stores.voice_speeds import VoiceSpeeds
 
 __all__ = ["Orchestrator", "OrchestratorConfig"]
 
@@ -109,6 +106,7 @@ class Orchestrator(AudioLane):
         llm: FrameProcessor | None = None,
         tts: FrameProcessor | None = None,
         speed: SpeedActuator | None = None,
+        voice_speeds: VoiceSpeeds | None = None,
         config: OrchestratorConfig | None = None,
         name: str | None = None,
     ) -> None:
@@ -117,12 +115,13 @@ class Orchestrator(AudioLane):
         llm: The serving LLM, which runs the functions.
         tts: The voice, whose speed control is looked up.
         speed: A speed control of your own, instead of the one of `tts`.
+        voice_speeds: Where what is learned of a voice's tempo is kept between calls. None: with the call it is gone.
         config: Mode, deadlines and thresholds.
         """
         super().__init__(name=name)
         self._config = config or OrchestratorConfig()
         self._context = context
-        self._speed = ResponseSpeed(tts, speed)
+        self._speed = ResponseSpeed(tts, speed, voice_speeds)
         self._functions = advertised_functions(self._config.mode)
         self._names = frozenset(spec.name for spec in self._functions)
         self._deferral = Deferral(self._config.deferral)
@@ -137,7 +136,7 @@ class Orchestrator(AudioLane):
         self._response_pending = False
         self._asked_secs = 0.0
         self._merge = False
-        self._block: dict[str, str] | None = None
+        self._block = StateBlock()
         self._calls = CallResults()
         self._timer: asyncio.Task[None] | None = None
         self.rejected_calls = 0
@@ -174,6 +173,7 @@ class Orchestrator(AudioLane):
     async def cleanup(self) -> None:
         await super().cleanup()  # type: ignore[no-untyped-call]
         self._deferral.cancel()
+        await self._speed.keep()
         await self._cancel_timer()
         self._tap.detach()
 
@@ -211,6 +211,8 @@ class Orchestrator(AudioLane):
                 self._response_pending = False
             case SpeechControlParamsFrame() if frame.vad_params is not None:
                 self._vad_stop_secs = frame.vad_params.stop_secs
+            case StartFrame():
+                await self._speed.recall()
             case EndFrame() | CancelFrame():
                 self._deferral.cancel()
                 await self._cancel_timer()
@@ -260,7 +262,7 @@ class Orchestrator(AudioLane):
             return
         if frame.speculation:
             # A copy of the conversation for an answer that may never be given.
-            self._place_block(frame.context, self._state_text(), remember=False)
+            self._block.place(frame.context, self._state_text(), remember=False)
             return
         self._context = frame.context
         merge, self._merge = self._merge, False
@@ -268,7 +270,7 @@ class Orchestrator(AudioLane):
         await self._cancel_timer()
         self._edit(frame.context, merge=merge)
         advertise(frame.context, self._functions, handler=self._on_call)
-        self._place_block(frame.context, self._state_text())
+        self._block.place(frame.context, self._state_text())
         self._response_due()
 
     def _response_due(self) -> None:
@@ -276,38 +278,12 @@ class Orchestrator(AudioLane):
         self._asked_secs = time.monotonic()
 
     def _edit(self, context: LLMContext, *, merge: bool) -> None:
-        """Takes out what was ours in earlier turns: the state block and finished calls."""
-
-        def edited(messages: list[LLMContextMessage]) -> list[LLMContextMessage]:
-            kept = without_completed_calls(without_state_block(messages, self._block), self._names)
-            return merge_trailing_users(kept) if merge else kept
-
-        context.transform_messages(edited)
-        self._block = None
+        self._block.take_out(context, functions=self._names, merge=merge)
 
     def _state_text(self) -> str | None:
         lost_secs = self._network.concealed_total_secs - self._lost_before_turn_secs
         text = render_state(self.snapshot, lost_in_turn_secs=lost_secs, config=self._config.render)
         return None if text is None else f"{GUIDING_PRINCIPLE}\n{text}"
-
-    def _place_block(self, context: LLMContext, text: str | None, *, remember: bool = True) -> None:
-        if text is None:
-            return
-        block = make_state_block(text)
-        if remember:
-            self._block = block
-        context.add_message(block)  # type: ignore[arg-type]
-
-    def _refresh_block(self) -> None:
-        """After a directive took effect, the follow-up request must not show the state it changed."""
-        if self._block is None or self._context is None:
-            return
-        text = self._state_text()
-        if text is None:
-            block, self._block = self._block, None
-            self._context.transform_messages(lambda messages: without_state_block(messages, block))
-        else:
-            self._block["content"] = make_state_block(text)["content"]
 
     # Functions
 
@@ -373,7 +349,7 @@ class Orchestrator(AudioLane):
                 rejected = None
         if rejected is None:
             await self._announce(directive)
-            self._refresh_block()
+            self._block.refresh(self._context, self._state_text())
         return rejected
 
     async def _apply_speed(self, directive: SetResponseSpeed) -> RejectedCall | None:
@@ -424,7 +400,7 @@ class Orchestrator(AudioLane):
         merge, self._merge = self._merge, False
         self._edit(context, merge=merge)
         text = self._state_text() or GUIDING_PRINCIPLE
-        self._place_block(context, f"{text}\n{_ANSWER_NOW}")
+        self._block.place(context, f"{text}\n{_ANSWER_NOW}")
         self._response_pending = True
         await self.push_frame(LLMContextFrame(context=context))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
+from loguru import logger
 from pipecat.frames.frames import Frame
 from pipecat.processors.frame_processor import FrameProcessor
 
@@ -13,6 +15,7 @@ from pipecat_voicectx.orchestrator.speed_calibration import SpeedCalibration
 from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.runtimes.speed import SpeedActuator, find_speed_actuator
 from pipecat_voicectx.states.spoken_units import count_spoken_units
+from pipecat_voicectx.stores.voice_speeds import VoiceSpeeds
 
 __all__ = ["ResponseSpeed"]
 
@@ -20,16 +23,37 @@ __all__ = ["ResponseSpeed"]
 class ResponseSpeed:
     """One voice's speed, calibrated by what was heard of it."""
 
-    def __init__(self, tts: FrameProcessor | None, speed: SpeedActuator | None) -> None:
+    def __init__(
+        self, tts: FrameProcessor | None, speed: SpeedActuator | None, kept: VoiceSpeeds | None = None
+    ) -> None:
         """Args:
         tts: The voice, whose speed control is looked up.
         speed: A speed control of the application's own instead.
+        kept: What earlier calls learned. None: nothing is kept.
         """
         self._tts_name = type(tts).__name__ if tts is not None else "this pipeline"
         self._speed = speed or find_speed_actuator(tts)
         self._set_wpm: int | None = None
         self._set_secs = float("-inf")
         self._calibration = SpeedCalibration()
+        self._kept = kept
+        self._voice = f"{self._tts_name}/{getattr(getattr(tts, '_settings', None), 'voice', '')}"
+
+    async def recall(self) -> None:
+        """Takes over what earlier calls learned of this voice. Never raises."""
+        if self._kept is not None:
+            learned = await asyncio.to_thread(self._kept.load, self._voice)
+            self._calibration = SpeedCalibration(learned)
+
+    async def keep(self) -> None:
+        """Keeps what this call learned. Never raises."""
+        learned = self._calibration.learned
+        if self._kept is None or learned is None:
+            return
+        try:
+            await asyncio.to_thread(self._kept.save, self._voice, learned)
+        except OSError as error:
+            logger.warning("the tempo of {} is not kept ({})", self._tts_name, type(error).__name__)
 
     @property
     def asked_wpm(self) -> int | None:
