@@ -48,8 +48,9 @@ from pipecat_voicectx.processors.turn_hold_install import install_turn_hold
 from pipecat_voicectx.projection.recall_request import RecallToolConfig
 from pipecat_voicectx.runtimes.audio_input import takes_audio
 from pipecat_voicectx.runtimes.playout_position import PlayoutPositionSource
+from pipecat_voicectx.sources.affect_estimator import AffectEstimator
 from pipecat_voicectx.states.acoustics import AcousticConfig
-from pipecat_voicectx.states.affect import AffectConfig, AffectEstimator
+from pipecat_voicectx.states.affect import AffectConfig
 from pipecat_voicectx.states.network import NetworkConfig
 from pipecat_voicectx.stores.embedders import Embedder, FastEmbedder
 from pipecat_voicectx.stores.fact_session import FactsConfig

@@ -35,8 +35,9 @@ from pipecat_voicectx.processors.audio_lane import AudioLane
 from pipecat_voicectx.processors.frames import AcousticsFrame, AffectFrame, NetworkStateFrame
 from pipecat_voicectx.signals.echo import EchoDetector
 from pipecat_voicectx.signals.levels import LevelBlock, LevelMeter
+from pipecat_voicectx.sources.affect_estimator import AffectEstimator
 from pipecat_voicectx.states.acoustics import AcousticConfig, AcousticEstimator, AcousticState
-from pipecat_voicectx.states.affect import AffectConfig, AffectEstimator, AffectReading, AffectState
+from pipecat_voicectx.states.affect import AffectConfig, AffectReading, AffectState
 from pipecat_voicectx.states.turn_affect import TurnAffectCollector
 
 __all__ = ["AcousticsTracker"]

@@ -24,14 +24,12 @@ import statistics
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.signals.prosody import Prosody
 
 __all__ = [
     "AffectConfig",
-    "AffectEstimator",
     "AffectEvidence",
     "AffectReading",
     "AffectState",
@@ -116,17 +114,6 @@ class AffectEvidence:
     audio: bytes = b""
     """16-bit mono samples of the turn's speech, at most 30 s; empty unless the estimator asked for them."""
     sample_rate_hz: int = 0
-
-
-class AffectEstimator(Protocol):
-    """An estimator of your own, in place of the rules: a model, or a service."""
-
-    wants_audio: bool
-    """Whether `AffectEvidence.audio` is to be filled."""
-
-    async def estimate(self, evidence: AffectEvidence) -> AffectReading | None:
-        """The reading of one turn; None claims nothing. Never waited for: what comes late serves the next turn."""
-        ...
 
 
 # Feature: weight, least spread. A spread smaller than the measurement's own scatter is taken as that. The weights
