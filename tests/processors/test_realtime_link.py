@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
+from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
+from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
 from pipecat.frames.frames import LLMMessagesAppendFrame
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.services.llm_service import FunctionCallParams
@@ -147,8 +151,6 @@ def test_states_stand_in_front_of_the_user_s_words_without_a_request_more() -> N
 
 def test_the_silence_the_model_asks_for_reaches_turn_detection_and_goes_back_by_itself() -> None:
     async def script(call: RealtimeCall) -> None:
-        import asyncio
-
         await call.begin()
         await call.answered()
         await call.say("I will read out a number.")
@@ -167,8 +169,6 @@ def test_on_a_bad_line_one_answer_is_given_to_both_parts_of_what_the_user_said()
     seen: list[Directive] = []
 
     async def script(call: RealtimeCall) -> None:
-        import asyncio
-
         @call.voice.event_handler("on_directive")
         async def on_directive(_orchestrator: object, directive: Directive) -> None:
             seen.append(directive)
@@ -203,9 +203,6 @@ def test_an_answer_is_held_five_seconds_at_most() -> None:
     waited: list[float] = []
 
     async def script(call: RealtimeCall) -> None:
-        import asyncio
-        import time
-
         await call.begin()
         await call.answered()
         await call.line(good=False)
@@ -282,17 +279,14 @@ def test_tool_calls_leave_with_their_results_and_the_application_s_items_stay() 
         await call.begin()
         await call.answered()
         note = {"role": "developer", "content": "The shop closes at six."}
-        await call.worker.queue_frame(LLMMessagesAppendFrame([note], run_llm=False))
+        await call.llm.queue_frame(LLMMessagesAppendFrame([note], run_llm=False))
         for number in range(7):
-            call.server.replies.append([function("look_up", name=f"thing {number}")])
+            call.server.replies.append([function("look_up", thing=f"thing {number}")])
             await call.say(f"What does thing {number} cost?")
             await call.answered()
 
-    from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
-    from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
-
     schema = FunctionSchema(
-        name="look_up", description="", properties={"name": {"type": "string"}}, required=[]
+        name="look_up", description="", properties={"thing": {"type": "string"}}, required=[]
     )
     server = answering([spoken("Hello.")])
     context = LLMContext(tools=ToolsSchema(standard_tools=[schema]))

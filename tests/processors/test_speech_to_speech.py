@@ -79,7 +79,7 @@ def test_a_new_session_is_given_the_conversation_as_it_was_heard() -> None:
     said = handed_over[1]["parts"][0]["text"]
     assert said.endswith("[cut off here by the user]")
     assert len(said.split()) < len(SCRIPT.words)
-    assert len(call.server.setups) == 3  # the first, the one with the context's tools, the new one
+    assert len(call.server.setups) == 2
 
 
 def test_a_service_that_neither_speaks_nor_is_given_a_voice_is_refused() -> None:
