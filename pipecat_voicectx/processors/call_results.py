@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from pipecat_voicectx.orchestrator.directives import DeferResponse, Directive, SetResponseSpeed
+from pipecat_voicectx.orchestrator.functions import RejectedCall
 from pipecat_voicectx.runtimes.llm_tap import LLMTap
 
-__all__ = ["CallResults"]
+__all__ = ["CallResults", "accepted"]
 
 
 class CallResults:
@@ -50,3 +52,14 @@ class CallResults:
             return False
         # An answer that was given along with calls that worked is not asked for twice.
         return not (tap.spoken and all(item.get("status") == "ok" for item in self._results.values()))
+
+
+def accepted(directive: Directive | RejectedCall, delivered_wpm: int | None) -> dict[str, Any]:
+    """What the model is told of a call that was carried out."""
+    match directive:
+        case SetResponseSpeed(words_per_minute=wpm):
+            return {"status": "ok", "words_per_minute": delivered_wpm or wpm}
+        case DeferResponse():
+            return {"status": "deferred"}
+        case _:
+            return {"status": "ok"}

@@ -52,7 +52,7 @@ from pipecat_voicectx.orchestrator.functions import (
 from pipecat_voicectx.orchestrator.modes import ControlMode
 from pipecat_voicectx.orchestrator.state_text import GUIDING_PRINCIPLE, RenderConfig, render_state
 from pipecat_voicectx.processors.audio_lane import AudioLane
-from pipecat_voicectx.processors.call_results import CallResults
+from pipecat_voicectx.processors.call_results import CallResults, accepted
 from pipecat_voicectx.processors.frames import (
     AcousticsFrame,
     AffectFrame,
@@ -63,7 +63,7 @@ from pipecat_voicectx.processors.frames import (
 )
 from pipecat_voicectx.processors.response_speed import ResponseSpeed
 from pipecat_voicectx.processors.state_block import StateBlock
-from pipecat_voicectx.processors.tool_advertising import advertise
+from pipecat_voicectx.processors.tool_advertising import advertise, warn_of_taken_names
 from pipecat_voicectx.runtimes.llm_tap import LLMTap
 from pipecat_voicectx.runtimes.speed import SpeedActuator
 from pipecat_voicectx.states.acoustics import AcousticState
@@ -146,7 +146,7 @@ class Orchestrator(AudioLane):
         for event in ("on_directive", "on_directive_rejected"):
             self._register_event_handler(event)
         self._tap = LLMTap(llm, on_response=self._on_response)
-        self._warn_of_taken_names(llm)
+        warn_of_taken_names(self, llm, self._names)
 
     @property
     def snapshot(self) -> VoiceSnapshot:
@@ -287,13 +287,6 @@ class Orchestrator(AudioLane):
 
     # Functions
 
-    def _warn_of_taken_names(self, llm: Any) -> None:
-        # Ours are not registered here: Pipecat registers the handlers of the schemas that the context advertises.
-        has_function = getattr(llm, "has_function", lambda _name: False)
-        for spec in self._functions:
-            if has_function(spec.name):
-                logger.warning("{}: the application has a function {} of its own", self, spec.name)
-
     def _on_response(self) -> None:
         self._calls.restart()
         # Something else made the model answer (a tool of the application): nothing waits any more.
@@ -320,20 +313,11 @@ class Orchestrator(AudioLane):
             parsed = RejectedCall(function=name, error=CallError.REPEATED, detail=_ONCE)
         rejected = parsed if isinstance(parsed, RejectedCall) else await self._apply(parsed)
         if rejected is None:
-            return self._accepted(parsed)
+            return accepted(parsed, self._speed.delivered_wpm)
         self.rejected_calls += 1
         logger.debug("{}: call rejected ({} {})", self, rejected.function, rejected.error.value)
         await self._call_event_handler("on_directive_rejected", rejected)
         return dict(rejected.as_result())
-
-    def _accepted(self, parsed: Directive | RejectedCall) -> dict[str, Any]:
-        match parsed:
-            case SetResponseSpeed(words_per_minute=wpm):
-                return {"status": "ok", "words_per_minute": self._speed.delivered_wpm or wpm}
-            case DeferResponse():
-                return {"status": "deferred"}
-            case _:
-                return {"status": "ok"}
 
     async def _apply(self, directive: Directive) -> RejectedCall | None:
         """Carries a directive out; returns why not, if it cannot be."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
+from loguru import logger
 from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
 from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
 from pipecat.processors.aggregators.llm_context import LLMContext
@@ -14,7 +15,7 @@ from pipecat.utils.types import is_given
 from pipecat_voicectx.orchestrator.functions import FunctionSpec
 from pipecat_voicectx.projection.costs import estimate_tokens
 
-__all__ = ["advertise", "advertise_schemas", "tools_tokens"]
+__all__ = ["advertise", "advertise_schemas", "tools_tokens", "warn_of_taken_names"]
 
 
 def advertise(context: LLMContext, functions: Sequence[FunctionSpec], *, handler: Any) -> None:
@@ -61,3 +62,11 @@ def _schema(spec: FunctionSpec, handler: Any) -> FunctionSchema:
         required=[spec.argument],
         handler=handler,
     )
+
+
+def warn_of_taken_names(processor: object, llm: object, names: Collection[str]) -> None:
+    """Ours are not registered: Pipecat registers the handlers of the schemas that the context advertises."""
+    has_function = getattr(llm, "has_function", lambda _name: False)
+    for name in sorted(names):
+        if has_function(name):
+            logger.warning("{}: the application has a function {} of its own", processor, name)
