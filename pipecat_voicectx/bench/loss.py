@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
         print_table("utterances with pauses, under loss", result["pauses"]["paths"])
         print_table("utterances with pauses, clean line", result["pauses"]["clean"])
     print_pause_table(pause_profile)
-    print_worst(rows)
+    print_worst(plain)
     if args.json is not None:
         args.json.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
     return 0
