@@ -296,7 +296,8 @@ def test_tool_calls_leave_with_their_results_and_the_application_s_items_stay() 
     called = {item.call_id for item in server.items if item.role == "function_call"}
     answered = {item.call_id for item in server.items if item.role == "function_call_output"}
     assert called == answered
-    assert 0 < len(called) <= 4
+    # Four exchanges, and the one that leaves while the newest is being answered.
+    assert 0 < len(called) <= 5
 
 
 def test_azure_s_service_is_served_alike() -> None:
