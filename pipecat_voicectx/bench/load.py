@@ -21,6 +21,7 @@ import time
 from array import array
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from loguru import logger
@@ -119,10 +120,8 @@ def run(args: argparse.Namespace) -> int:
     rows = {str(count): _row(count, minutes, min(args.processes, count), args.seed) for count in counts}
     _print(rows)
     if args.json:
-        from pipecat_voicectx.cli import package_version
-
         settings = {"sessions": sessions, "minutes": minutes, "processes": args.processes, "time": "virtual"}
-        report = {"version": package_version(), "seed": args.seed, "settings": settings, "sessions": rows}
+        report = {"version": version("pipecat-voicectx"), "seed": args.seed, "settings": settings, "sessions": rows}
         args.json.write_text(json.dumps(report, indent=2) + "\n")
     return 0
 
