@@ -263,7 +263,7 @@ async def play_in_loop(
     """The same in a running loop, beside other sessions.
 
     Args:
-        memory: Arguments of `VoiceContext` about owner and store.
+        memory: Arguments of `VoiceContext` about owner, store and embedder.
         frame_secs: Length of one caller audio frame; 0.02 as WebRTC sends them, longer for quick tests.
         enable_tracing: The worker's own option.
     """
@@ -290,10 +290,9 @@ async def play_in_loop(
                 tts=voice_service,
                 user_params=params,
                 assistant_params=assistant_params,
-                embedder=LexicalEmbedder(),
                 position=transport.output(),
                 config=config,
-                **(memory or {}),
+                **{"embedder": LexicalEmbedder(), **(memory or {})},
             )
             processors, pair = voice.processors(), voice.aggregators
         else:
