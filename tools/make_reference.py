@@ -20,6 +20,7 @@ import pipecat_voicectx
 from pipecat_voicectx.voice_context import VoiceContext, VoiceContextConfig
 
 DOCS = Path(__file__).parents[1] / "docs"
+UNDOCUMENTED: list[str] = []
 HEAD = "<!-- Written by tools/make_reference.py from the docstrings; change those. -->\n\n"
 
 
@@ -53,6 +54,8 @@ def shown(value: Any) -> str:
         return "required"
     if isinstance(value, enum.Enum):
         return f"`{type(value).__name__}.{value.name}`"
+    if inspect.isroutine(value) or inspect.isclass(value):
+        return f"`{value.__name__}`"
     if isinstance(value, (frozenset, set)) and all(isinstance(item, enum.Enum) for item in value):
         return "all" if value and len(value) == len(type(next(iter(value)))) else f"`{len(value)} of them`"
     return f"`{value!r}`"
@@ -66,9 +69,7 @@ def config_tables(cls: type, path: str, seen: set[type]) -> list[str]:
         value = default_of(field)
         doc = docs.get(field.name, "").replace("|", "\\|")
         if not doc:
-            raise SystemExit(
-                f"{cls.__module__}.{cls.__name__}.{field.name} has no docstring; say its unit and its reason"
-            )
+            UNDOCUMENTED.append(f"{cls.__module__}.{cls.__name__}.{field.name}")
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             rows.append(f"| `{field.name}` | see `{type(value).__name__}` below | {doc} |")
             if type(value) not in seen:
@@ -121,44 +122,59 @@ def reference() -> str:
         doc = inspect.getdoc(thing) if inspect.isclass(thing) or inspect.isroutine(thing) else None
         if doc is None:
             continue
-        lines += [f"## `{name}`", "", *fenced_code(doc), ""]
-        if inspect.isclass(thing) and "__init__" in vars(thing) and not dataclasses.is_dataclass(thing):
-            lines += arguments(thing.__init__)
+        lines += [f"## `{name}`", "", *as_markdown(doc)]
+        if inspect.isclass(thing):
+            lines += own_init_doc(thing)
         if thing is VoiceContext:
             lines += ["Events:", "", *(f"- `{event}`" for event in VoiceContext.EVENTS), ""]
     return HEAD + "\n".join(lines)
 
 
-def fenced_code(doc: str) -> list[str]:
-    """A docstring as Markdown: its indented examples fenced, the rest as it stands."""
+def as_markdown(doc: str) -> list[str]:
+    """A docstring as Markdown: indented examples fenced, `Args:` and its like as lists, the rest as it stands."""
     result: list[str] = []
     for block in doc.split("\n\n"):
         rows = block.split("\n")
-        if rows and all(row.startswith("    ") for row in rows if row):
+        if all(row.startswith("    ") for row in rows if row):
             result += ["```", *(row[4:] for row in rows), "```", ""]
+        elif len(rows) > 1 and rows[0].endswith(":") and all(row.startswith("    ") for row in rows[1:]):
+            result += [rows[0], "", *entries(rows[1:]), ""]
         else:
             result += [*rows, ""]
-    return result[:-1]
+    return result
 
 
-def arguments(function: Any) -> list[str]:
-    """The Args section of a docstring as a list."""
-    doc = inspect.getdoc(function) or ""
-    if "Args:" not in doc:
-        return []
-    section = doc.split("Args:")[1].split("\n\n")[0]
-    entries: list[str] = []
-    for row in textwrap.dedent(section.strip("\n")).split("\n"):
-        if row.startswith(" ") and entries:
-            entries[-1] += " " + row.strip()
-        elif ":" in row:
-            argument, text = row.split(":", 1)
-            entries.append(f"- `{argument.strip()}`:{text}")
-    return ["Arguments:", "", *entries, ""]
+def entries(rows: list[str]) -> list[str]:
+    """`name: text` lines, continued on deeper ones, as list items."""
+    items: list[str] = []
+    for row in textwrap.dedent("\n".join(rows)).split("\n"):
+        if row.startswith(" ") and items:
+            items[-1] += " " + row.strip()
+        elif ": " in row:
+            name, text = row.split(": ", 1)
+            items.append(f"- `{name.strip()}`: {text}")
+        else:
+            items.append(f"- {row}")
+    return items
+
+
+def own_init_doc(cls: type) -> list[str]:
+    """What a class says of its own constructor; an inherited docstring says nothing of it."""
+    doc = (
+        vars(cls)["__init__"].__doc__
+        if "__init__" in vars(cls) and not dataclasses.is_dataclass(cls)
+        else None
+    )
+    # Not inspect.cleandoc: it would dedent the entries below a first line "Args:" to its own column.
+    return as_markdown(textwrap.dedent(" " * 8 + doc).strip()) if doc else []
 
 
 def main() -> int:
     pages = {DOCS / "configuration.md": configuration(), DOCS / "reference.md": reference()}
+    if UNDOCUMENTED:
+        raise SystemExit(
+            "settings without a docstring; say the unit and the reason: " + ", ".join(UNDOCUMENTED)
+        )
     stale = [path.name for path, text in pages.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv[1:]:
         if stale:

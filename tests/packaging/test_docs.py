@@ -75,3 +75,14 @@ def test_the_readme_lists_every_event() -> None:
 def test_the_readme_s_two_commands_come_first() -> None:
     first = blocks(ROOT / "README.md", "sh")[0]
     assert [line.split("#")[0].strip() for line in first.strip().splitlines()] == ["make demo", "make test"]
+
+
+def test_the_generated_pages_say_what_the_docstrings_say() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "make_reference.py"), "--check"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-500:]

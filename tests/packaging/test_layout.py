@@ -45,9 +45,9 @@ ALLOWED_PEERS = {
 CORES = ("signals", "states", "playback", "orchestrator", "projection", "memory")
 # What a core may import from outside: the language's value tools, numpy for arithmetic, pydantic for data from outside.
 PURE_IMPORTS = {
-    "__future__", "abc", "array", "base64", "bisect", "collections", "dataclasses", "enum", "functools", "hashlib",
-    "heapq", "html", "itertools", "json", "math", "numpy", "operator", "pydantic", "re", "statistics", "string", "struct",
-    "types", "typing", "unicodedata", "uuid", "zlib",
+    "__future__", "abc", "array", "base64", "bisect", "collections", "dataclasses", "enum", "functools",
+    "hashlib", "heapq", "html", "itertools", "json", "math", "numpy", "operator", "pydantic", "re",
+    "statistics", "string", "struct", "types", "typing", "unicodedata", "uuid", "zlib",
 }  # fmt: skip
 
 
