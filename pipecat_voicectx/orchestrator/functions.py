@@ -71,7 +71,7 @@ class FunctionSpec:
 
 SET_RESPONSE_INSTRUCTION = FunctionSpec(
     name="set_response_instruction",
-    description="How to give your next response only",
+    description="For your next response only",
     argument="text",
     schema=MappingProxyType({"type": "string", "maxLength": LONGEST_INSTRUCTION_CHARS}),
 )
@@ -91,7 +91,7 @@ DEFER_RESPONSE = FunctionSpec(
 )
 SET_VAD_SILENCE_DURATION = FunctionSpec(
     name="set_vad_silence_duration",
-    description="Silence that ends a turn; longer for dictation",
+    description="Silence ending a turn; longer for dictation",
     argument="ms",
     schema=MappingProxyType({"type": "integer", "minimum": VAD_SILENCE_MS[0], "maximum": VAD_SILENCE_MS[1]}),
 )
