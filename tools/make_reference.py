@@ -20,6 +20,14 @@ import pipecat_voicectx
 from pipecat_voicectx.voice_context import VoiceContext, VoiceContextConfig
 
 DOCS = Path(__file__).parents[1] / "docs"
+SECTIONS = (
+    "Args:",
+    "Raises:",
+    "Returns:",
+    "Events:",
+    "Event handlers:",
+    "Events (all run in the background):",
+)
 UNDOCUMENTED: list[str] = []
 HEAD = "<!-- Written by tools/make_reference.py from the docstrings; change those. -->\n\n"
 
@@ -137,7 +145,7 @@ def as_markdown(doc: str) -> list[str]:
         rows = block.split("\n")
         if all(row.startswith("    ") for row in rows if row):
             result += ["```", *(row[4:] for row in rows), "```", ""]
-        elif len(rows) > 1 and rows[0].endswith(":") and all(row.startswith("    ") for row in rows[1:]):
+        elif len(rows) > 1 and rows[0] in SECTIONS:
             result += [rows[0], "", *entries(rows[1:]), ""]
         else:
             result += [*rows, ""]
