@@ -12,10 +12,10 @@ import multiprocessing
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
@@ -35,6 +35,7 @@ from pipecat_voicectx.bench.loss_speech import SPEAKERS, synthesized
 from pipecat_voicectx.bench.loss_tables import (
     PairRow,
     TurnEnd,
+    failures,
     pause_table,
     print_pause_table,
     print_table,
@@ -43,17 +44,20 @@ from pipecat_voicectx.bench.loss_tables import (
 )
 from pipecat_voicectx.errors import UsageError
 
+if TYPE_CHECKING:
+    from pipecat_voicectx.bench.loss_stack import PairOutcome
+
 __all__ = ["add_arguments", "run"]
 
 # A stop that comes later than this after the end of speech is a turn that was missed.
 MISSED_AFTER_SECS = 5.0
-# Enough pairs for a minute on two cores, with one utterance that has pauses beside these.
+# Enough pairs for a minute on two cores, with one utterance that has pauses beside these; of the masks every other one.
 QUICK_UTTERANCES, QUICK_MASKS = 2, 1
 DEFAULT_MASKS = 2
 FULL_MASKS = 6
 # Utterances of our own where no recordings are given.
 SYNTHESIZED = 12
-CHUNK = 8
+CHUNK = 5
 # Calls of each kind of speaker for the pause profile.
 DEFAULT_CALLS, FULL_CALLS = 2, 4
 
@@ -96,8 +100,9 @@ def run(args: argparse.Namespace) -> int:
         return 2
     calls = [] if args.quick else _pause_calls(args.seed, FULL_CALLS if args.full else DEFAULT_CALLS)
     rows, pause_profile = _run_jobs(jobs, calls, processes=args.jobs)
-    plain = [row for row in rows if not row.utterance.startswith("p")]
-    paused = [row for row in rows if row.utterance.startswith("p")]
+    pausing = {job.utterance.name for job in jobs if job.utterance.has_pauses}
+    plain = [row for row in rows if row.utterance not in pausing]
+    paused = [row for row in rows if row.utterance in pausing]
     result: dict[str, Any] = {
         "version": 1,
         "seed": args.seed,
@@ -114,6 +119,7 @@ def run(args: argparse.Namespace) -> int:
             "clean": table_of(row for row in paused if not row.mask),
         },
         "pause_profile": pause_profile,
+        "failures": [asdict(row) for row in failures(plain)],
     }
     print_table("under loss", result["paths"])
     print_table("clean line", result["clean"])
@@ -135,9 +141,10 @@ def _jobs(args: argparse.Namespace) -> Iterator[_Job]:
     for utterance in utterances:
         if strata is not None:
             masks = choose_traces(strata, utterance.name, seed=args.seed, each=each)
+            masks = masks[1::2] or masks if args.quick else masks
         else:
             masks = built_in_masks(utterance, seed=args.seed)
-            masks = masks[::3] if args.quick else masks
+            masks = masks[1::4] or masks if args.quick else masks
         for path in paths:
             # Where nothing is lost there is nothing to conceal: the first concealing receiver stands for all.
             clean = path is LossPath.AIORTC or path is paths[0]
@@ -229,30 +236,27 @@ def _run_chunk(jobs: Sequence[_Job]) -> list[PairRow]:
                     arrivals = received(job.utterance, lost, job.path, tolerant_buffer=tolerant)
                     outcomes = await run_pair(job.utterance, arrivals, lost, job.path, variants, server)
                     share = lost_share(lost[50 : 50 + int(job.utterance.speech_secs * 50)])
-                    rows += [
-                        _row(job, share, o.variant.value, o.stops_secs, o.llm_calls, o.held) for o in outcomes
-                    ]
+                    rows += [_row(job, share, outcome) for outcome in outcomes]
         return rows
 
     return virtual_time.run(main())
 
 
-def _row(
-    job: _Job, share: float, variant: str, stops_secs: Sequence[float], llm_calls: int, held: int
-) -> PairRow:
-    end_secs = job.utterance.speech_secs
+def _row(job: _Job, share: float, outcome: PairOutcome) -> PairRow:
+    end_secs, stops_secs = job.utterance.speech_secs, outcome.stops_secs
     after = [at - end_secs for at in stops_secs if at >= end_secs]
     latency = after[0] if after and after[0] <= MISSED_AFTER_SECS else None
     return PairRow(
         utterance=job.utterance.name,
         mask=job.mask.name if job.mask else "",
         path=job.path.value,
-        variant=variant,
+        variant=outcome.variant.value,
         lost_share=share,
         false_end=any(at < end_secs for at in stops_secs),
         latency_secs=latency,
         first_stop_secs=stops_secs[0] if stops_secs else None,
         speech_secs=end_secs,
-        llm_calls=llm_calls,
-        held=held,
+        llm_calls=outcome.llm_calls,
+        held=outcome.held,
+        seen=outcome.seen,
     )

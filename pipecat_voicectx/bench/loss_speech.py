@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipecat_voicectx.bench.loss_audio import RATE_HZ, Pcm, Utterance
+from pipecat_voicectx.bench.loss_audio import AUDIBLE_SHARE, RATE_HZ, Pcm, Utterance
 from pipecat_voicectx.demo.espeak import synthesize
 
 __all__ = ["PAUSED", "PLAIN", "SPEAKERS", "VOICES", "spoken", "synthesized"]
@@ -25,8 +25,6 @@ VOICES = (
 SLOWEST_WPM, FASTEST_WPM = 120.0, 230.0
 # Peak of full scale: a distant microphone to a close one.
 QUIETEST_PEAK, LOUDEST_PEAK = 0.15, 0.7
-# Below this an utterance is over: 40 dB under its peak.
-AUDIBLE_SHARE = 0.01
 # What is kept of a voice dying away: 60 ms. Chosen.
 TAIL_SAMPLES = 960
 

@@ -28,7 +28,7 @@ from pipecat_voicectx.bench.loss_hearing import Ear, ReceiverStats, Recogniser, 
 from pipecat_voicectx.bench.loss_line import AudioEnds, CallLine
 from pipecat_voicectx.bench.loss_model import Answers, SharedClientLLM
 from pipecat_voicectx.orchestrator.modes import ControlMode
-from pipecat_voicectx.orchestrator.turn_hold import TurnHoldConfig
+from pipecat_voicectx.orchestrator.turn_hold import TurnHeld, TurnHoldConfig, TurnReleased
 from pipecat_voicectx.processors.network_tracker import NetworkTracker
 from pipecat_voicectx.processors.orchestrator import Orchestrator, OrchestratorConfig
 from pipecat_voicectx.processors.turn_hold_install import install_turn_hold
@@ -73,6 +73,8 @@ class PairOutcome:
     stops_secs: list[float] = field(default_factory=list)
     llm_calls: int = 0
     held: int = 0
+    seen: tuple[str, ...] = ()
+    """What the turn hold did and why, with its time."""
 
 
 class _Stack:
@@ -90,6 +92,7 @@ class _Stack:
         self.stop_times: list[float] = []
         self.request_times: list[float] = []
         self.held = 0
+        self.seen: list[tuple[float, str]] = []
         self.answers = Answers()
         watchdogs = {}
         if variant.ours:
@@ -112,7 +115,7 @@ class _Stack:
             install_turn_hold(
                 pair.user(),
                 TurnHoldConfig(mode=mode),
-                handlers=[("on_turn_held", self._held)],
+                handlers=[("on_turn_held", self._held), ("on_turn_released", self._released)],
             )
             if variant.asks_llm and server is not None:
                 llm = SharedClientLLM(api_key="scripted", base_url=server.base_url)
@@ -129,8 +132,13 @@ class _Stack:
     async def _stopped(self, *_: object) -> None:
         self.stop_times.append(time.monotonic())
 
-    async def _held(self, *_: object) -> None:
+    async def _held(self, _strategy: object, held: TurnHeld) -> None:
         self.held += 1
+        vouched = f"{held.vouched_secs:.2f} of {held.needed_secs:.2f} s vouched for"
+        self.seen.append((held.at_secs, f"held, {held.reason.value}, {vouched}"))
+
+    async def _released(self, _strategy: object, released: TurnReleased) -> None:
+        self.seen.append((released.at_secs, f"let go, {released.reason.value}"))
 
     async def _asked(self, _llm: object, frame: Frame) -> None:
         if type(frame).__name__ == "LLMContextFrame":
@@ -153,6 +161,7 @@ class _Stack:
             stops_secs=[round(at - origin_secs, 3) for at in self._stops()],
             llm_calls=len(self.request_times),
             held=self.held,
+            seen=tuple(f"{at - origin_secs:.2f} {what}" for at, what in self.seen),
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 __all__ = [
     "PairRow",
     "TurnEnd",
+    "failures",
     "pause_table",
     "print_pause_table",
     "print_table",
@@ -19,8 +20,9 @@ __all__ = [
     "table_of",
 ]
 
-# How many of the worst pairs are listed.
+# How many of the worst pairs are listed, failures first.
 WORST_PAIRS = 8
+MOST_FAILURES = 40
 
 TurnEnd: TypeAlias = tuple[bool, float | None]
 """Whether a turn was ended early, and how late it ended (None: not at all)."""
@@ -42,6 +44,8 @@ class PairRow:
     speech_secs: float
     llm_calls: int
     held: int
+    seen: tuple[str, ...] = ()
+    """What the turn hold did and why, with its time."""
 
 
 def score_turns(rows: Sequence[TurnEnd]) -> dict[str, Any]:
@@ -128,19 +132,30 @@ def print_table(title: str, table: dict[str, dict[str, dict[str, Any]]]) -> None
 
 
 _LATENCIES = ("latency_p50_s", "latency_p95_s")
+_OURS = ("reflex", "llm", "both", "audio_only")
+
+
+def failures(rows: Iterable[PairRow]) -> list[PairRow]:
+    """Pairs on which a variant of ours ended a turn early or never."""
+    return [row for row in rows if row.variant in _OURS and (row.false_end or row.latency_secs is None)]
 
 
 def print_worst(rows: Sequence[PairRow]) -> None:
-    ours = [row for row in rows if row.variant in ("reflex", "both", "audio_only")]
-    bad = [row for row in ours if row.false_end or row.latency_secs is None]
-    bad += sorted(
-        (row for row in ours if row not in bad), key=lambda row: row.latency_secs or 0.0, reverse=True
+    """Every failure of ours with what the turn hold saw, then the latest ends."""
+    failed = failures(rows)
+    late = sorted(
+        (row for row in rows if row.variant in _OURS and row not in failed),
+        key=lambda row: row.latency_secs or 0.0,
+        reverse=True,
     )
     print("\nworst pairs of ours")
-    for row in bad[:WORST_PAIRS]:
+    for row in [*failed[:MOST_FAILURES], *late][: max(WORST_PAIRS, min(len(failed), MOST_FAILURES))]:
         what = "false end" if row.false_end else "missed" if row.latency_secs is None else "late"
         stop = "-" if row.first_stop_secs is None else f"{row.first_stop_secs:.2f}"
         print(
             f"{row.path:<9}{row.variant:<12}{row.utterance:<6}{row.mask or 'clean':<12}{what:<10}"
             f"first stop {stop} of {row.speech_secs:.2f} s, {row.lost_share:.0%} lost, held {row.held}"
         )
+        if row in failed:
+            for line in row.seen:
+                print(f"{'':9}{line}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,21 @@ from pipecat_voicectx.bench.loss_audio import (
     built_in_masks,
     choose_traces,
     load_traces,
+    longest_pause_secs,
     packet_mask,
     received,
 )
 from pipecat_voicectx.bench.loss_hearing import ReceiverStats
 from pipecat_voicectx.bench.loss_speech import synthesized
-from pipecat_voicectx.bench.loss_tables import PairRow, TurnEnd, pause_table, score_turns, table_of
+from pipecat_voicectx.bench.loss_tables import (
+    PairRow,
+    TurnEnd,
+    failures,
+    pause_table,
+    print_worst,
+    score_turns,
+    table_of,
+)
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.testing import virtual_time
 
@@ -135,6 +145,39 @@ def test_a_receiver_reports_no_loss_before_it_happened() -> None:
     assert reads[2] == 0.0
     assert 0.0 < reads[3] < 0.4
     assert reads[4] == pytest.approx(0.4)
+
+
+def test_a_pause_is_measured_in_the_recording_whatever_its_name() -> None:
+    samples = tone(4.0).samples.copy()
+    samples[24_000:29_000] = 3
+    assert not tone(4.0).has_pauses
+    paused = Utterance(name="h5", text="one. two.", speech_secs=4.0, samples=samples)
+    assert longest_pause_secs(paused) == pytest.approx(0.31, abs=0.011)
+    assert not paused.has_pauses
+    samples[24_000:30_000] = 3
+    assert Utterance(name="h5", text="one. two.", speech_secs=4.0, samples=samples).has_pauses
+
+
+def test_the_silence_behind_the_last_word_is_no_pause() -> None:
+    samples = tone(4.0).samples.copy()
+    samples[48_000:] = 0
+    ended = Utterance(name="t0", text="one.", speech_secs=4.0, samples=samples)
+    assert longest_pause_secs(ended) == 0.0
+    assert longest_pause_secs(replace(ended, samples=samples[:0])) == 0.0
+
+
+def test_a_failure_is_listed_with_what_the_hold_saw(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = replace(row("reflex", false_end=True), seen=("0.90 held, stall, 0.10 of 0.60 s vouched for",))
+    missed = row("audio_only", latency_secs=None)
+    rows = [row("both"), row("stock", false_end=True), failed, missed]
+    assert failures(rows) == [failed, missed]
+    print_worst(rows)
+    out = capsys.readouterr().out.splitlines()
+    assert "false end" in out[2]
+    assert "0.90 held, stall" in out[3]
+    assert "missed" in out[4]
+    assert "late" in out[5]
+    assert len(out) == 6
 
 
 def test_traces_are_chosen_by_a_hash_and_not_by_their_order() -> None:
