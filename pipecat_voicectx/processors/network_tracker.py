@@ -32,12 +32,13 @@ from pipecat_voicectx.processors.audio_lane import AudioLane
 from pipecat_voicectx.processors.client_reception import ClientReception
 from pipecat_voicectx.processors.frames import DirectiveFrame, NetworkStateFrame
 from pipecat_voicectx.processors.stats_poller import StatsPoller
+from pipecat_voicectx.signals.abrupt_cuts import AbruptCutDetector
 from pipecat_voicectx.signals.audio_gaps import AudioGap, PtsGapDetector
 from pipecat_voicectx.signals.concealment_pattern import (
-    AbruptCutDetector,
     ConcealedAudio,
     ConcealmentPatternDetector,
     SilenceGate,
+    decoded,
 )
 from pipecat_voicectx.signals.discontinuous import DiscontinuousSender
 from pipecat_voicectx.sources.client_messages import RTVI_MESSAGE_TYPE, is_client_message
@@ -194,8 +195,9 @@ class NetworkTracker(AudioLane):
         )
 
     def _evaluate_pattern(self, frame: InputAudioRawFrame, now_secs: float) -> None:
-        concealed = self._patterns.add(frame.audio, sample_rate_hz=frame.sample_rate, gate=self._gate)
-        doubtful = self._cuts.add(frame.audio, sample_rate_hz=frame.sample_rate)
+        samples = decoded(frame.audio)
+        concealed = self._patterns.add(samples, sample_rate_hz=frame.sample_rate, gate=self._gate)
+        doubtful = self._cuts.add(samples, sample_rate_hz=frame.sample_rate)
         if concealed is None and doubtful and not self._gate.gated:
             secs = len(frame.audio) / (frame.sample_rate * frame.num_channels * 2)
             concealed = ConcealedAudio(secs=secs, silent=True)

@@ -12,12 +12,16 @@ all the time. A source whose zeros are usual is therefore learned and no longer 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ConcealedAudio", "ConcealmentPatternDetector"]
+__all__ = ["AbruptCutDetector", "ConcealedAudio", "ConcealmentPatternDetector", "SilenceGate", "decoded"]
+
+FloatSamples: TypeAlias = npt.NDArray[np.float32]
 
 # Normalised correlation of a frame's first samples with recent audio above which the frame is looked at as a whole.
 # Voiced speech repeats itself up to about 0.99 from one period to the next.
@@ -51,12 +55,21 @@ USUAL_ZEROS_SHARE = 0.5
 FRAMES_TO_LEARN = 500
 
 
+# What the first look may be wrong by: rounding in single precision. Who passes it is looked at exactly.
+ROUNDING = 1e-3
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcealedAudio:
     """A frame that looks concealed."""
 
     secs: float
     silent: bool
+
+
+def decoded(audio: bytes) -> FloatSamples:
+    """16-bit little-endian samples as numbers, once for both detectors; an odd last byte is dropped."""
+    return np.frombuffer(audio, dtype="<i2", count=len(audio) // 2).astype(np.float32)
 
 
 class AbruptCutDetector:
@@ -74,9 +87,8 @@ class AbruptCutDetector:
         self._doubtful_secs = 0.0
         self._lossy_secs = 0.0
 
-    def add(self, audio: bytes, *, sample_rate_hz: int) -> bool:
+    def add(self, samples: FloatSamples, *, sample_rate_hz: int) -> bool:
         """Feeds one frame; returns whether it is silence behind a cut, which may not be the speaker's."""
-        samples = np.frombuffer(audio[: len(audio) // 2 * 2], dtype=np.int16).astype(np.float32)
         edge = round(EDGE_SECS * sample_rate_hz)
         if edge <= 0 or len(samples) < 2 * edge:
             return False
@@ -99,8 +111,9 @@ class AbruptCutDetector:
         return self._doubtful_secs > 0.0
 
 
-def _rms(samples: npt.NDArray[np.float32]) -> float:
-    return float(np.sqrt(samples @ samples / len(samples)))
+def _rms(samples: FloatSamples) -> float:
+    # A method of the array, and a root of a plain number: this runs three times a frame.
+    return math.sqrt(float(samples.dot(samples)) / len(samples))
 
 
 class SilenceGate:
@@ -136,11 +149,10 @@ class ConcealmentPatternDetector:
     """Feed every frame of one stream in order."""
 
     def __init__(self) -> None:
-        self._recent: npt.NDArray[np.float32] = np.zeros(0, np.float32)
+        self._recent: FloatSamples = np.zeros(0, np.float32)
 
-    def add(self, audio: bytes, *, sample_rate_hz: int, gate: SilenceGate) -> ConcealedAudio | None:
-        """Feeds one frame of 16-bit mono samples (an odd last byte is dropped), after `gate` was fed with it."""
-        samples = np.frombuffer(audio[: len(audio) // 2 * 2], dtype=np.int16).astype(np.float32)
+    def add(self, samples: FloatSamples, *, sample_rate_hz: int, gate: SilenceGate) -> ConcealedAudio | None:
+        """Feeds one frame of mono samples, after `gate` was fed with it."""
         if len(samples) == 0 or sample_rate_hz <= 0:
             return None
         secs = len(samples) / sample_rate_hz
@@ -151,24 +163,28 @@ class ConcealmentPatternDetector:
         self._recent = np.concatenate([self._recent, samples])[-round(HISTORY_SECS * sample_rate_hz) :]
         return ConcealedAudio(secs=secs, silent=False) if copied else None
 
-    def _is_copy(self, samples: npt.NDArray[np.float32]) -> bool:
+    def _is_copy(self, samples: FloatSamples) -> bool:
         size, recent = len(samples), self._recent
         if size < 2 * HEAD_SAMPLES or len(recent) < HEAD_SAMPLES * 2:
             return False
         head = samples[:HEAD_SAMPLES]
-        head_energy = float(head @ head)
+        head_energy = float(head.dot(head))
         if head_energy < SMALLEST_RMS**2 * HEAD_SAMPLES:
             return False
         # A copy begins like something one pitch period ago; few frames get past this look at their first samples.
         products = np.correlate(recent, head, mode="valid")
-        squares = np.cumsum(recent * recent)
-        energies = squares[HEAD_SAMPLES - 1 :].copy()
-        energies[1:] -= squares[: len(energies) - 1]
+        sums = np.zeros(len(recent) + 1, np.float32)
+        (recent * recent).cumsum(out=sums[1:])
+        energies = sums[HEAD_SAMPLES:] - sums[:-HEAD_SAMPLES]
+        # The likeness squared, with its sign, without a root and a quotient for each lag.
+        needed = energies * np.float32((HEAD_CORRELATION - ROUNDING) ** 2 * head_energy)
+        if not (products * np.abs(products) >= needed).any():
+            return False
         likeness = products / np.sqrt(np.maximum(energies, 1.0) * head_energy)
         best = int(np.argmax(likeness))
         return bool(likeness[best] >= HEAD_CORRELATION) and self._continues(samples, len(recent) - best)
 
-    def _continues(self, samples: npt.NDArray[np.float32], lag: int) -> bool:
+    def _continues(self, samples: FloatSamples, lag: int) -> bool:
         """Whether the whole frame is the last `lag` samples over and over, scaled by a straight line."""
         size = len(samples)
         repeated = np.resize(self._recent[-lag:], size).astype(np.float64)

@@ -8,6 +8,7 @@ from pipecat_voicectx.signals.concealment_pattern import (
     ConcealedAudio,
     ConcealmentPatternDetector,
     SilenceGate,
+    decoded,
 )
 
 RATE = 16_000
@@ -29,7 +30,7 @@ def run(samples: np.ndarray) -> list[ConcealedAudio | None]:
     for i in range(0, len(samples) - FRAME + 1, FRAME):
         audio = samples[i : i + FRAME].tobytes()
         gate.add(audio, secs=FRAME / RATE)
-        found.append(detector.add(audio, sample_rate_hz=RATE, gate=gate))
+        found.append(detector.add(decoded(audio), sample_rate_hz=RATE, gate=gate))
     return found
 
 
@@ -67,7 +68,7 @@ def test_a_source_whose_silence_is_always_exact_pays_nothing_for_it() -> None:
 def cuts(samples: np.ndarray) -> list[int]:
     detector = AbruptCutDetector()
     frames = [samples[i : i + FRAME].tobytes() for i in range(0, len(samples) - FRAME + 1, FRAME)]
-    return [i for i, audio in enumerate(frames) if detector.add(audio, sample_rate_hz=RATE)]
+    return [i for i, audio in enumerate(frames) if detector.add(decoded(audio), sample_rate_hz=RATE)]
 
 
 def test_speech_that_turns_into_noise_between_two_samples_is_a_cut() -> None:
@@ -115,9 +116,9 @@ def test_a_weaker_cut_counts_where_the_line_was_seen_to_cut_and_resume() -> None
 def test_frames_of_no_or_odd_length_do_no_harm(audio: bytes) -> None:
     gate = SilenceGate()
     gate.add(audio, secs=0.0)
-    assert ConcealmentPatternDetector().add(audio, sample_rate_hz=RATE, gate=gate) is None
+    assert ConcealmentPatternDetector().add(decoded(audio), sample_rate_hz=RATE, gate=gate) is None
 
 
 def test_a_rate_of_nothing_does_no_harm() -> None:
     gate = SilenceGate()
-    assert ConcealmentPatternDetector().add(b"\x01\x00" * 320, sample_rate_hz=0, gate=gate) is None
+    assert ConcealmentPatternDetector().add(decoded(b"\x01\x00" * 320), sample_rate_hz=0, gate=gate) is None
