@@ -14,38 +14,21 @@ because rows are only appended and the matrix is replaced, never shrunk, when it
 
 from __future__ import annotations
 
-import math
-from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.answer_types import AnswerType, given_answers
+from pipecat_voicectx.memory.lexical import FloatArray, LexicalIndex, LexicalScores, grown
 from pipecat_voicectx.memory.text import is_question
 from pipecat_voicectx.memory.tokens import tokenize
 
 __all__ = ["FloatArray", "IndexedTurn", "LexicalScores", "PageIndex"]
 
-FloatArray = NDArray[np.float32]
-
 ROWS_PER_PAGE = 2
-# BM25's usual constants (Robertson and Zaragoza 2009); not tuned.
-_K1 = 1.2
-_B = 0.75
-# Rows on either side that count as a turn's window. Measured on LoCoMo's first half: with it 75, without it 69.
-_WINDOW_ROWS = 2
-_WINDOW_OFFSETS = np.arange(-_WINDOW_ROWS, _WINDOW_ROWS + 1, dtype=np.int32)
-# Measured with 20,000 rows: for a word of more than every eightieth turn, going through all rows is faster than through
-# the rows near its hits.
-_SPARSE_BELOW = 80
-# Chosen: in a large index a word of every fifth turn weighs next to nothing (BM25 gives it 1.6 of up to 10) and costs
-# most of the time; it is left out while the query has rarer words.
-_MAX_SHARE = 0.2
-_PRUNE_FROM_ROWS = 2_000
 # Chosen: 20,000 pages are some hundred hours of talk; the oldest tenth is dropped from the index (not the store).
 DEFAULT_MAX_PAGES = 20_000
 
@@ -57,31 +40,6 @@ class IndexedTurn:
     speaker: str
     """Who spoke: `user`, `bot`, or a name. Compared with the speakers a query names."""
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class LexicalScores:
-    """BM25 of one query for every row, of the turn itself and of the window around it; not normalised."""
-
-    turn: FloatArray
-    window: FloatArray
-    ceiling: float
-    """What a turn with all of the query's words, many times over, would have; 0 when the index has none of them."""
-
-
-class _Postings:
-    __slots__ = ("counts", "rows")
-
-    def __init__(self) -> None:
-        self.rows = array("i")
-        self.counts = array("f")
-
-    def remove(self, row: int) -> None:
-        for position in range(len(self.rows) - 1, -1, -1):
-            if self.rows[position] == row:
-                del self.rows[position]
-                del self.counts[position]
-                return
 
 
 class PageIndex:
@@ -101,15 +59,12 @@ class PageIndex:
         self._keys: list[str | None] = []
         self._sessions: list[str | None] = []
         self._turns: list[tuple[IndexedTurn, ...]] = []
-        self._row_tokens: list[Counter[str]] = []
-        self._postings: dict[str, _Postings] = {}
+        self._words = LexicalIndex()
         self._speakers: dict[str, int] = {}
         self._vectors: FloatArray = np.zeros((64, self._dimension), np.float32)
-        self._lengths = np.zeros(64, np.float32)
         self._speaker_codes = np.full(64, -1, np.int16)
         self._after_question = np.zeros(64, np.float32)
         self._answers = np.zeros(64, np.uint8)
-        self._window_lengths: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self._positions)
@@ -159,7 +114,6 @@ class PageIndex:
             turn = turns[side] if side < len(turns) else None
             if side >= len(old) or turn is None or old[side] != turn:
                 self._fill(position * ROWS_PER_PAGE + side, turn)
-        self._window_lengths = None
 
     def set_vectors(self, key: str, vectors: Sequence[FloatArray | None]) -> None:
         """Sets the vectors of a page's turns; unknown pages and None are ignored.
@@ -194,6 +148,10 @@ class PageIndex:
             return np.zeros(rows, np.float32)
         return np.asarray(vectors[:rows] @ (query / norm).astype(np.float32), np.float32)
 
+    def prepare_words(self, tokens: Sequence[str]) -> None:
+        """The user is saying these words: what they give is worked out now, not when the turn is over."""
+        self._words.prepare(tokens)
+
     def lexical_scores(self, tokens: Sequence[str], *, ignored: Sequence[int] = ()) -> LexicalScores:
         """BM25 of the query's tokens for each row and for the window of two rows around it.
 
@@ -201,64 +159,10 @@ class PageIndex:
             tokens: Of the query.
             ignored: Rows that count as saying nothing.
         """
-        rows = self.rows
-        turn = np.zeros(rows, np.float32)
-        window = np.zeros(rows, np.float32)
-        if not rows:
-            return LexicalScores(turn, window, 0.0)
-        lengths = self._lengths[:rows]
-        window_lengths = self._current_window_lengths()
-        turn_slope = _K1 * _B / max(float(lengths.mean()), 1e-6)
-        window_norms = _K1 * (1 - _B) + (_K1 * _B / max(float(window_lengths.mean()), 1e-6)) * window_lengths
-        counts = np.zeros(rows + 2 * _WINDOW_ROWS, np.float32)
-        own = counts[_WINDOW_ROWS : _WINDOW_ROWS + rows]
-        marked = np.zeros(rows, np.bool_)
-        counted = np.ones(rows, np.bool_)
-        counted[list(ignored)] = False
-        ceiling = 0.0
-        for postings in self._selective_postings(tokens, rows):
-            hits = np.frombuffer(postings.rows, np.int32)
-            in_turn = np.frombuffer(postings.counts, np.float32)
-            if ignored:
-                kept = counted[hits]
-                hits, in_turn = hits[kept], in_turn[kept]
-            turn_norms = _K1 * (1 - _B) + turn_slope * lengths[hits]
-            best = _idf(rows, len(hits)) * (_K1 + 1)
-            ceiling += best
-            turn[hits] += best * in_turn / (in_turn + turn_norms)
-            own[hits] = in_turn
-            if len(hits) * _SPARSE_BELOW > rows:
-                found = counts[:rows].copy()
-                for offset in range(1, 2 * _WINDOW_ROWS + 1):
-                    found += counts[offset : offset + rows]
-                gain = _idf(rows, int(np.count_nonzero(found))) * (_K1 + 1)
-                saturated = found + window_norms
-                np.divide(found, saturated, out=found)
-                found *= gain
-                window += found
-            else:
-                # Rows near a hit; one near two of them comes twice, which an indexed assignment does not mind.
-                near = np.add.outer(_WINDOW_OFFSETS, hits).ravel()
-                near = near[(near >= 0) & (near < rows)]
-                found = np.zeros(len(near), np.float32)
-                for offset in range(2 * _WINDOW_ROWS + 1):
-                    found += counts[near + offset]
-                marked[near] = True
-                matching = int(np.count_nonzero(marked))
-                marked[near] = False
-                window[near] += (_idf(rows, matching) * (_K1 + 1)) * found / (found + window_norms[near])
-            own[hits] = 0
+        scores = self._words.scores(tokens, ignored=ignored)
         # A gap between sessions is nobody's turn.
-        window[self._speaker_codes[:rows] < 0] = 0
-        return LexicalScores(turn, window, ceiling)
-
-    def _selective_postings(self, tokens: Sequence[str], rows: int) -> list[_Postings]:
-        """Postings of the query's tokens, without words of nearly every turn while there are better ones."""
-        found = [
-            p for token in dict.fromkeys(tokens) if (p := self._postings.get(token)) is not None and p.rows
-        ]
-        selective = [postings for postings in found if len(postings.rows) <= _MAX_SHARE * rows]
-        return selective if selective and rows >= _PRUNE_FROM_ROWS else found
+        scores.window[self._speaker_codes[: self.rows] < 0] = 0
+        return scores
 
     def speaker_mask(self, speakers: frozenset[str]) -> FloatArray:
         """1 for rows spoken by one of `speakers` (compared case-folded), else 0."""
@@ -290,30 +194,20 @@ class PageIndex:
         self._turns.append(())
         if key is not None:
             self._positions[key] = position
-        self._row_tokens.extend(Counter() for _ in range(ROWS_PER_PAGE))
+        self._words.extend(ROWS_PER_PAGE)
         needed = self.rows
-        if needed > len(self._lengths):
-            grown = max(needed, len(self._lengths) * 2)
-            self._vectors = _grown(self._vectors, grown)
-            self._lengths = _grown(self._lengths, grown)
-            self._after_question = _grown(self._after_question, grown)
-            self._answers = np.pad(self._answers, (0, grown - len(self._answers)))
-            added = (0, grown - len(self._speaker_codes))
+        if needed > len(self._answers):
+            rows = max(needed, len(self._answers) * 2)
+            self._vectors = grown(self._vectors, rows)
+            self._after_question = grown(self._after_question, rows)
+            self._answers = np.pad(self._answers, (0, rows - len(self._answers)))
+            added = (0, rows - len(self._speaker_codes))
             self._speaker_codes = np.pad(self._speaker_codes, added, constant_values=-1)
         return position
 
     def _fill(self, row: int, turn: IndexedTurn | None) -> None:
-        for token in self._row_tokens[row]:
-            self._postings[token].remove(row)
         tokens = Counter(tokenize(turn.text)) if turn is not None else Counter[str]()
-        self._row_tokens[row] = tokens
-        for token, count in tokens.items():
-            postings = self._postings.get(token)
-            if postings is None:
-                postings = self._postings[token] = _Postings()
-            postings.rows.append(row)
-            postings.counts.append(count)
-        self._lengths[row] = sum(tokens.values())
+        self._words.fill(row, tokens)
         self._vectors[row] = 0
         self._answers[row] = given_answers(turn.text, tokens) if turn is not None else AnswerType.NONE
         if turn is None or not turn.text.strip():
@@ -325,14 +219,6 @@ class PageIndex:
             asked = turn is not None and is_question(turn.text)
             self._after_question[row + 1] = float(asked)
 
-    def _current_window_lengths(self) -> FloatArray:
-        if self._window_lengths is None or len(self._window_lengths) != self.rows:
-            padded = np.pad(self._lengths[: self.rows], _WINDOW_ROWS)
-            self._window_lengths = np.asarray(
-                sum(padded[offset : offset + self.rows] for offset in range(2 * _WINDOW_ROWS + 1)), np.float32
-            )
-        return self._window_lengths
-
     def _drop_oldest(self) -> None:
         """Rebuilds without the oldest tenth. Tens of milliseconds per thousand pages; no usual call comes here."""
         keep = [(p, k) for p, k in enumerate(self._keys) if k is not None][self._max_pages // 10 :]
@@ -343,13 +229,3 @@ class PageIndex:
             self.upsert(key, session=sessions[position] or "", turns=turns[position])
             first = position * ROWS_PER_PAGE
             self.set_vectors(key, list(vectors[first : first + ROWS_PER_PAGE]))
-
-
-def _idf(rows: int, matching: int) -> float:
-    return math.log(1 + (rows - matching + 0.5) / (matching + 0.5))
-
-
-def _grown(values: FloatArray, rows: int) -> FloatArray:
-    out = np.zeros((rows, *values.shape[1:]), np.float32)
-    out[: len(values)] = values
-    return out

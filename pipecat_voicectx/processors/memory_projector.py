@@ -298,6 +298,7 @@ class MemoryProjector(BackgroundWork):
 
     def _on_context(self, frame: LLMContextFrame) -> None:
         started_secs = time.perf_counter()
+        self._hold()
         context = frame.context
         if frame.speculation:
             self._project(context, started_secs=started_secs, provisional=True)
@@ -351,12 +352,11 @@ class MemoryProjector(BackgroundWork):
         if self._audio is not None and projection.plan is not None:
             recalled = [self._memory.pages[page.page_id] for page in projection.plan.pages]
             self._spawn_recording(self._audio.relevant(recalled))
-        tools = self._tools_tokens(context)
-        self._spawn(self._report(projection, tools, time.perf_counter() - started_secs), "report")
+        self._spawn(self._report(projection, context.tools, time.perf_counter() - started_secs), "report")
 
-    async def _report(self, projection: Projection, tools_tokens: int, took_secs: float) -> None:
+    async def _report(self, projection: Projection, tools: object, took_secs: float) -> None:
         """Counts and tells, after the frame has gone on."""
-        report = counted(projection, tools_tokens=tools_tokens, took_secs=took_secs)
+        report = counted(projection, tools_tokens=self._tools_tokens(tools), took_secs=took_secs)
         logger.debug("{}: {}", self, described(report))
         if self.metrics_enabled:
             await self.push_frame(MetricsFrame(data=[ProjectionMetricsData.of(report, processor=self.name)]))
@@ -364,9 +364,9 @@ class MemoryProjector(BackgroundWork):
         if projection.plan is not None:
             await self._call_event_handler("on_recall", projection.recall)
 
-    def _tools_tokens(self, context: LLMContext) -> int:
-        if self._tools_cost[0] is not context.tools:
-            self._tools_cost = (context.tools, tools_tokens(context.tools))
+    def _tools_tokens(self, tools: object) -> int:
+        if self._tools_cost[0] is not tools:
+            self._tools_cost = (tools, tools_tokens(tools))
         return self._tools_cost[1]
 
     # -- memory

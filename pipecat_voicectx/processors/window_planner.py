@@ -27,7 +27,7 @@ from pipecat_voicectx.processors.tool_advertising import advertise_schemas
 from pipecat_voicectx.projection.block import RecalledLine, block_message
 from pipecat_voicectx.projection.follower import ContextFollower
 from pipecat_voicectx.projection.recall import RecallPlan, plan_recall
-from pipecat_voicectx.projection.window import Exchange, WindowEdit, edit_window
+from pipecat_voicectx.projection.window import Exchange, WindowEdit, edit_window, leaving_exchanges
 from pipecat_voicectx.stores.fact_session import FactSession
 from pipecat_voicectx.stores.page_memory import PageMemory
 
@@ -112,20 +112,30 @@ class WindowPlanner:
     def project(self, context: LLMContext, *, provisional: bool) -> Projection:
         """Edits the context for its next request. A provisional one leaves no trace here."""
         messages: list[object] = list(context.messages)
-        exchanges = self._follower.read(messages)
+        exchanges = self._follower.read(messages) if provisional else self._follower.read_observed(messages)
         text = exchanges[-1].user_text if exchanges else ""
         by_meaning = self._memory.has_embedding_for(text)
+        leaving = self._leaving(messages, exchanges)
+        gone = {id(exchange) for exchange in leaving}
+        kept = tuple(exchange for exchange in exchanges if id(exchange) not in gone)
         resumed = False
         plan: RecallPlan | None = None
         block = self._block
         turn = (self._tracker.open_page_id, text)
         if provisional or turn != self._block_for:
             resumed = bool(text) and self._wants_resume(text)
-            kept = self._edit(messages, exchanges, None).kept
             plan = self._plan(text, kept, resumed=resumed, provisional=provisional)
             recordings = self._audio.recordings(plan.recordings) if self._audio is not None else ()
             block = block_message(plan.block_text, recordings) if plan.block_text else None
-        edit = self._edit(messages, exchanges, block)
+        edit = edit_window(
+            messages,
+            block=block,
+            may_leave=self._may_leave,
+            keep_last=self._config.keep_exchanges,
+            ours=lambda message: message is self._block,
+            exchanges=exchanges,
+            leaving=leaving,
+        )
         if len(edit.messages) != len(messages) or any(
             a is not b for a, b in zip(edit.messages, messages, strict=False)
         ):
@@ -135,15 +145,13 @@ class WindowPlanner:
             self._offer_tools(context, edit.kept)
         return Projection(text=text, edit=edit, plan=plan, by_meaning=by_meaning, resumed=resumed)
 
-    def _edit(self, messages: list[object], exchanges: list[Exchange], block: object | None) -> WindowEdit:
-        return edit_window(
+    def _leaving(self, messages: list[object], exchanges: list[Exchange]) -> list[Exchange]:
+        return leaving_exchanges(
             messages,
-            block=block,
+            exchanges,
             may_leave=self._may_leave,
             keep_last=self._config.keep_exchanges,
             keep_tokens=self._config.keep_tokens,
-            ours=lambda message: message is self._block,
-            exchanges=exchanges,
         )
 
     def _may_leave(self, exchange: Exchange) -> bool:

@@ -36,6 +36,7 @@ class ContextFollower:
         self._known: OrderedDict[int, tuple[object, str]] = OrderedDict()
         self._by_text: OrderedDict[str, str] = OrderedDict()
         self._open_text: str | None = None
+        self._observed: tuple[frozenset[int], list[Exchange]] | None = None
 
     @property
     def open_text(self) -> str | None:
@@ -45,6 +46,14 @@ class ContextFollower:
     def read(self, messages: Sequence[object]) -> list[Exchange]:
         """The exchanges of a context as this follower sees them."""
         return read_exchanges(messages, steering=self._steering, foreign=self._foreign(messages))
+
+    def read_observed(self, messages: Sequence[object]) -> list[Exchange]:
+        """The same, of messages that were given to `observe` just now, in the same step."""
+        observed, self._observed = self._observed, None
+        foreign = self._foreign(messages)
+        if observed is not None and observed[0] == foreign:
+            return observed[1]
+        return read_exchanges(messages, steering=self._steering, foreign=foreign)
 
     def page_of(self, exchange: Exchange) -> str | None:
         """The page an exchange of the context lives in. None: it is not ours."""
@@ -58,7 +67,9 @@ class ContextFollower:
         self, messages: Sequence[object], *, now_secs: float, wall_secs: float, states: PageStates
     ) -> list[VoicePage]:
         """Reads the context as it is now; returns the pages to write, oldest first."""
-        exchanges = self.read(messages)
+        foreign = self._foreign(messages)
+        exchanges = read_exchanges(messages, steering=self._steering, foreign=foreign)
+        self._observed = (foreign, exchanges)
         if not exchanges:
             return []
         changed: list[VoicePage] = []

@@ -24,7 +24,14 @@ from pipecat_voicectx.memory.text import is_acknowledgement, is_question
 from pipecat_voicectx.projection.block import is_our_block
 from pipecat_voicectx.projection.costs import estimate_message_tokens
 
-__all__ = ["Exchange", "WindowEdit", "edit_window", "message_text", "read_exchanges"]
+__all__ = [
+    "Exchange",
+    "WindowEdit",
+    "edit_window",
+    "leaving_exchanges",
+    "message_text",
+    "read_exchanges",
+]
 
 # Chosen: a list of five offers as an agency's interface returns it is about 1.5 times the default for two exchanges.
 _NEWEST_FACTOR = 3
@@ -118,6 +125,7 @@ def edit_window(
     count: Callable[[object], int] = estimate_message_tokens,
     ours: Callable[[object], bool] = lambda message: False,
     exchanges: Sequence[Exchange] | None = None,
+    leaving: Sequence[Exchange] | None = None,
 ) -> WindowEdit:
     """The context with committed exchanges taken out and our block put in.
 
@@ -130,13 +138,19 @@ def edit_window(
         count: Token estimate of a message.
         ours: Recognises our earlier block by identity; its form is recognised anyway.
         exchanges: `read_exchanges(messages)`, where the caller has it already.
+        leaving: `leaving_exchanges` of them, where the caller has it already.
     """
     exchanges = read_exchanges(messages) if exchanges is None else exchanges
-    finished, last = exchanges[:-1], exchanges[-1:]
-    staying = _stay(messages, finished, keep_last, keep_tokens, count)
-    oldest = [exchange for place, exchange in enumerate(finished) if place not in staying]
-    leaving = [e for e in oldest if e.recognised and not e.open_calls and may_leave(e)]
-    leaving = _without_split_calls(exchanges, leaving, _ids_outside(messages, exchanges))
+    if leaving is None:
+        leaving = leaving_exchanges(
+            messages,
+            exchanges,
+            may_leave=may_leave,
+            keep_last=keep_last,
+            keep_tokens=keep_tokens,
+            count=count,
+        )
+    last = exchanges[-1:]
     gone = {position for exchange in leaving for position in exchange.positions}
     anchor = last[0].positions[0] if last else None
     edited: list[object] = []
@@ -154,6 +168,23 @@ def edit_window(
     left = {id(e) for e in leaving}
     kept = tuple(e for e in exchanges if id(e) not in left)
     return WindowEdit(tuple(edited), kept, tuple(leaving), block_position)
+
+
+def leaving_exchanges(
+    messages: Sequence[object],
+    exchanges: Sequence[Exchange],
+    *,
+    may_leave: Callable[[Exchange], bool],
+    keep_last: int,
+    keep_tokens: int = 10_000_000,
+    count: Callable[[object], int] = estimate_message_tokens,
+) -> list[Exchange]:
+    """Which exchanges an edit of these messages takes out; see `edit_window`."""
+    finished = exchanges[:-1]
+    staying = _stay(messages, finished, keep_last, keep_tokens, count)
+    oldest = [exchange for place, exchange in enumerate(finished) if place not in staying]
+    leaving = [e for e in oldest if e.recognised and not e.open_calls and may_leave(e)]
+    return _without_split_calls(exchanges, leaving, _ids_outside(messages, exchanges)) if leaving else []
 
 
 def _stay(

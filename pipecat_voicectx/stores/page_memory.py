@@ -24,6 +24,7 @@ from pipecat_voicectx.memory.resume import LastSession, last_session
 from pipecat_voicectx.memory.scene import HeardAs, SceneIndex
 from pipecat_voicectx.memory.summary import SUMMARIZER_NAME, summarize_exchange
 from pipecat_voicectx.memory.threads import ThreadBook, VoiceThread, page_vector
+from pipecat_voicectx.memory.tokens import tokenize
 from pipecat_voicectx.projection.topics import TopicSummary
 from pipecat_voicectx.stores.embedders import Embedder, EmbeddingThread
 from pipecat_voicectx.stores.page_store import (
@@ -93,6 +94,7 @@ class PageWrite:
         Raises:
             UnavailableError: The disk does not take it.
         """
+        self._memory._index_rest()
         self._page = self._memory._summarized(self._page)
         self._ticket = await self._memory._submit(self._page)
         if self._ticket is None:
@@ -134,6 +136,8 @@ class PageMemory:
         self._pages: dict[str, VoicePage] = {}
         self._scenes = SceneIndex()
         self._index = PageIndex(dimension=embedder.dimension)
+        # Added, but not searchable yet: what is in the window is not looked for, and need not be indexed on the path.
+        self._unindexed: dict[str, VoicePage] = {}
         self._loaded = store is None
         self._opened = asyncio.Event()
         self._thread: ThreadPoolExecutor | None = None
@@ -242,11 +246,12 @@ class PageMemory:
         """Makes a page searchable now. Await the returned write's `journaled`, then its `settled`."""
         if page.id in self._redacted:
             page = emptied_page(page)
-        self._index_page(page)
+        self._pages[page.id] = self._unindexed[page.id] = page
         return PageWrite(self, page)
 
     def prepare_query(self, text: str) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """The user is saying this. Await the returned function to embed it; None when that is under way already."""
+        self._index.prepare_words(tokenize(text))
         return self._search.run if self._search.want(text) else None
 
     def has_embedding_for(self, text: str) -> bool:
@@ -260,6 +265,7 @@ class PageMemory:
 
     def rank(self, text: str, *, exclude: Collection[str] = (), limit: int = 12) -> list[RankedPage]:
         """The best pages for `text`, with what is ready now; what came too late for the turn before is among them."""
+        self._index_rest(exclude=exclude)
         sounding = self.sounding(text)
         wanted = 2 * limit if not sounding else _SCENE_HITS
         hits = self._search.rank(text, exclude=exclude, limit=wanted)
@@ -276,6 +282,7 @@ class PageMemory:
         self, page: VoicePage, *, exclude: Collection[str] = (), limit: int = 20
     ) -> list[RankedPage]:
         """The best pages for what another page was about."""
+        self._index_rest()
         vectors = self._index.vectors_of(page.id)
         vector = page_vector(list(vectors)) if vectors is not None else None
         cosines = self._index.cosines(vector) if vector is not None else None
@@ -344,8 +351,15 @@ class PageMemory:
 
     def _index_page(self, page: VoicePage) -> None:
         self._pages[page.id] = page
+        self._unindexed.pop(page.id, None)
         self._scenes.add(page)
         self._index.upsert(page.id, session=page.session_id, turns=_turns(page))
+
+    def _index_rest(self, *, exclude: Collection[str] = ()) -> None:
+        """Indexes what was added, in the order of its arrival, unless all of it is excluded from the search."""
+        if any(page_id not in exclude for page_id in self._unindexed):
+            for page in list(self._unindexed.values()):
+                self._index_page(page)
 
     def _summarized(self, page: VoicePage) -> VoicePage:
         """The page with a summary of its texts; it takes the place of the one without."""
