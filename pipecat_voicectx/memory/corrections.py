@@ -59,6 +59,7 @@ _MEMORY = (
 )
 _FORGETTING = rf"(?:{_ERASE}|do not {_STORE}|never mind what)"
 _SPLIT = re.compile(
+    r"(?<=\w)\s+(?=let us (?:do|say|make it|move|push|go for)\s)|"
     r"\s+(?=(?:oh wait|wait no|no wait|no sorry|sorry|i mean|i meant|make that|scratch that|actually no|"
     r"no actually|"
     rf"or rather|no no)\s)|(?<!\byou)\s+(?=(?:please|can you|could you) {_FORGETTING}\b)|"
@@ -121,9 +122,9 @@ _RETRACTION_START = re.compile(
     r"on reflection |actually |thinking about it |on second thoughts? )*"
     rf"(?:(?:{_ERASE}|scratch|strike|ignore)\b|i take (?:that|it|this) back\b|"
     rf"(?:do not|not to|did not|never|not) (?:have to |need to )?(?:ever )?{_STORE}\b|"
-    rf"i would (?:rather|prefer)(?: it)?(?: if)? you (?:do not|did not|would not|not|forgot|deleted|erased|"
-    rf"dropped|lost)"
-    rf"(?: {_STORE})?\b|i (?:do not|would not) (?:want|like) (?:you to {_STORE}\b|(?=(?:that|this|it) "
+    rf"i would (?:rather|prefer)(?: it)?(?: if)? you (?:(?:do not|did not|would not|not) {_STORE}|"
+    rf"forgot|deleted|erased|dropped|lost)\b|i (?:do not|would not) (?:want|like) (?:you to {_STORE}\b|"
+    rf"(?=(?:that|this|it) "
     rf"(?:saved|stored|kept|remembered|on (?:file|record)|recorded|noted|written)))|"
     rf"(?:would|do) you mind (?:not )?(?:keeping|saving|storing|noting|forgetting|deleting|erasing|dropping)\b|"
     rf"i should not have (?:said|mentioned|told you)\b|never mind (?:what|about|that)\b|"
@@ -135,11 +136,14 @@ _NOT_A_TOPIC = re.compile(
     r"^(?:(?:out|off|away|saved|stored|kept|remembered|on file|on record|recorded|noted|written)\b|down|"
     r"back|to \w+|all|previous|any|everything|anything|"
     r"(?:what|that|anything|everything) (?:i|you)(?: have)?(?: just)? (?:said|told you|know)|"
+    r"(?:the |all the |that |this )?(?:stuff|things?|bits?|parts?|story|info|information|details|"
+    r"business) (?:about|with|on|of)\b|"
     r"about|of|on|that (?:i|my)|my|our|the|i|note|a note|record|stored?)\b\s*",
     re.IGNORECASE,
 )
 _TOPIC_END = re.compile(
     r"\s*\b(?:(?:from|off|out of) (?:your|the|my) \w+(?: \w+)?|(?:in|on) (?:your \w+|file|record)|would you|"
+    r"from (?:whatever|anything|everything|what|all) (?:that )?you .*|you have (?:on|about) .*|"
     r"saved|stored|anywhere|down|thanks?|please|again|for me|if you can|will you|i said that|okay)$",
     re.IGNORECASE,
 )
@@ -173,7 +177,18 @@ _UNSAID = re.compile(
     r"^(?:(?:but |and )?(?:that|this|it) (?:is|was|stays?|has to stay) (?:private|confidential|off the record|"
     r"(?:just )?between (?:us|you and me|ourselves)|not for the record)|off the record|"
     r"keep (?:that|this|it) (?:to yourself|between us|between you and me|private|off the record|quiet)|"
-    r"i (?:never|did not) (?:say|said) that|forget (?:that )?i (?:ever )?(?:said|mentioned|told you)\b.*)"
+    r"i (?:never|did not) (?:say|said) that|"
+    r"(?:just )?(?:forget|pretend) (?:that )?i (?:ever |never |did not )?(?:say|said|mention|mentioned|"
+    r"tell you|told you|"
+    r"bring|brought|raise|raised)\b.*|"
+    r"(?:that|this|it) (?:is|was) not (?:meant )?(?:for|to go (?:in|on|into)) (?:you|your|the|"
+    r"any) ?(?:records?|files?|notes|"
+    r"memory|books)?|"
+    r"(?:that|this|it) (?:should|must|need|needs to|may|can) not (?:be|go|get|stay) (?:saved|stored|kept|"
+    r"recorded|noted|"
+    r"remembered|written down|(?:in|into|on|down) .*)|"
+    r"you (?:did not|never) hear (?:that|this|it)(?: from me)?|"
+    r"i (?:would like|want|need) (?:that|this|it) (?:to be )?(?:deleted|forgotten|removed|erased|wiped|gone))"
     r"(?: please)?$",
     re.IGNORECASE,
 )

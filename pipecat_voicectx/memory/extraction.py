@@ -38,7 +38,7 @@ from pipecat_voicectx.memory.facts import (
     Polarity,
     Retraction,
 )
-from pipecat_voicectx.memory.frames import WORKING, sentence, third_person
+from pipecat_voicectx.memory.frames import CONSUMING, WORKING, sentence, third_person
 from pipecat_voicectx.memory.predicates import state_changes
 from pipecat_voicectx.memory.set_phrases import answer, ended_relation, set_phrase
 from pipecat_voicectx.memory.spoken_english import (
@@ -58,6 +58,7 @@ from pipecat_voicectx.memory.turnovers import (
     stems,
     turnover,
 )
+from pipecat_voicectx.memory.wishes import budget, condition, denied_wish, requested, split_at_wishes
 
 __all__ = ["ConversationFocus", "Extraction", "extract"]
 
@@ -112,6 +113,18 @@ _TOLD_TO = re.compile(
     re.IGNORECASE,
 )
 _CHANGED_KIN = re.compile(r"^(?:have |has )?(?:just )?changed (?P<n>\w+?)s?$", re.IGNORECASE)
+_A_REASON = re.compile(
+    r"^(?:that|it) is (?:a |on a |my |the |already )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|"
+    r"bank holiday|weekend|"
+    r"holiday|day off|full|booked|closed|taken|too (?:early|late|soon))$",
+    re.IGNORECASE,
+)
+_MISSPOKEN = re.compile(
+    r"^(?:(?:no|oh|sorry|wait|well|actually) )*(?:i|you) said (?P<v>[\w' ]{1,40})$", re.IGNORECASE
+)
+_PLAIN_NO = re.compile(
+    r"^(?:(?:and|but|so|oh|well) )*no\s+(?!wait|sorry|no|actually|hang|hold|i)\S", re.IGNORECASE
+)
 _ONE_MORE = re.compile(r"^(?P<p>to|of|from) (?P<v>(?:\w+ ?){1,4})$", re.IGNORECASE)
 
 
@@ -128,7 +141,8 @@ class _Turn(Substitutions):
         parts = [
             each
             for clause in clauses(cleaned)
-            for part in split_at_markers(clause)
+            for wish in split_at_wishes(clause)
+            for part in split_at_markers(wish)
             for each in coordinated(part)
         ]
         supposing = False
@@ -136,7 +150,12 @@ class _Turn(Substitutions):
             part = _TOLD_US.sub("", part)
             asked = text.rstrip().endswith("?") and position == len(parts) - 1
             bare = LEAD_IN.sub("", part).strip()
-            if not bare or self._retracts(bare) or self._turns_over(bare) or self._corrects(part):
+            if not bare or self._retracts(bare) or self._turns_over(bare):
+                continue
+            if (not asked and self._wishes(bare)) or self._corrects(part):
+                continue
+            if (request := requested(bare)) is not None:
+                self._add(request)
                 continue
             if asked or _QUESTION.match(bare):
                 break
@@ -173,7 +192,7 @@ class _Turn(Substitutions):
         if _QUESTION.match(bare) or _SUPPOSING.match(bare):
             return False
         recent = [each for each in self._recent() if each.value]
-        if recent and recent[0].polarity is Polarity.NEGATED and denied_one is not None:
+        if recent and denied_one is not None and self._goes_on_denying(recent[0], bare):
             self._adds_to_denial(recent[0], trimmed(denied_one["v"]), excepted=denied_one.re is _EXCEPT)
             return True
         if recent and is_over(bare):
@@ -205,14 +224,41 @@ class _Turn(Substitutions):
             self._add(change)
         return bool(changes) and not is_disposal(bare)  # what was given up may state something, too
 
+    @staticmethod
+    def _goes_on_denying(denied: Assertion, bare: str) -> bool:
+        """Whether "no dairy either" denies the same verb; "no stairs please" after "no children" is a wish."""
+        same = (
+            denied.attribute in CONSUMING
+            or re.search(r"\beither\b", bare, re.IGNORECASE)
+            or _EXCEPT.match(bare)
+        )
+        return denied.polarity is Polarity.NEGATED and bool(same)
+
+    def _wishes(self, bare: str) -> bool:
+        """Handles conditions: "no flights at all", "under nine hundred euros"."""
+        unwanted = left_out(bare)
+        if unwanted is not None and self._leaves_out(unwanted):
+            return True
+        found = budget(bare)
+        if found is None and (needed := condition(bare, self._recent())):
+            found = [needed]
+        if found is None:
+            found = denied_wish(bare, self._question, self._recent(), self._said)
+        for change in found or ():
+            self._add(change, stands_alone=True)
+        return found is not None
+
     def _corrects(self, part: str) -> bool:
         """Handles "no sorry it's anna", "make it five", "they moved it to friday"; False when it is none of these."""
-        unwanted = left_out(part)
-        if unwanted is not None and self._leaves_out(unwanted):
+        if (misspoken := _MISSPOKEN.match(part)) and self._said_lately(misspoken["v"]):
+            self._focus = replace(self._focus, correcting=True)
             return True
         marker = correction_marker(part)
         rest = marker.rest if marker else part
         strong = marker is not None and marker.strength is not MarkerStrength.WEAK
+        if _A_REASON.match(rest):
+            self._focus = replace(self._focus, correcting=True)
+            return True
         if is_about_the_floor(LEAD_IN.sub("", rest)):
             return True
         if marker and not rest:
@@ -234,7 +280,7 @@ class _Turn(Substitutions):
         one = bool(recent) and recent[0].cardinality is Cardinality.ONE
         words = len(rest.split())
         if (words <= 3 and one) or (words <= 6 and (strong or self._focus.correcting)):
-            return self._substitute(rest)
+            return self._substitute(rest, bare=_PLAIN_NO.match(part) is not None)
         return False
 
     def _states(self, bare: str, *, corrects: bool = False) -> bool:
@@ -244,6 +290,8 @@ class _Turn(Substitutions):
         if fixed is not None:
             for change in fixed:
                 self._add(change, corrects=corrects)
+                if isinstance(change, Assertion) and change.attribute == "party size":
+                    self._resizes(change.value)
             return True
         ended = ended_relation(bare, self._focus.referents)
         if ended:

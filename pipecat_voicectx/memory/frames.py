@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pipecat_voicectx.memory.facts import USER, Polarity
-from pipecat_voicectx.memory.spoken_english import GIVEN_NAMES, lemma
+from pipecat_voicectx.memory.spoken_english import GIVEN_NAMES, PERSON_RELATIONS, PETS, lemma
 
 __all__ = [
     "ADJECTIVES",
@@ -62,7 +62,9 @@ THINGS = _set(
     """code password appointment meeting wedding flight train boiler heating router internet delivery parcel package
     order invoice contract interview reservation booking table exam checkup party wifi number address email account
     car bike laptop phone computer house flat apartment opera concert festival show trip holiday class lesson ticket
-    surgery operation digits pin"""
+    surgery operation digits pin checkup check-up dinner lunch breakfast haircut inspection repair course training test
+    scan consultation review session match game gig ceremony funeral christening reunion conference viewing workshop
+    lecture seminar deadline rehearsal collection visit ferry bus taxi"""
 )
 """Nouns that mean the speaker's own even behind "the"."""
 
@@ -92,9 +94,12 @@ _MINE = {
 }  # fmt: skip
 _MINE_PATTERN = re.compile(r"\b(?:" + "|".join(_MINE) + r")\b", re.IGNORECASE)
 _ALREADY_FINITE = re.compile(
-    r"^(?:is|was|can|got|grew|switched|plans|died|bought|sold|moved|joined|passed|hurt|broke|lost|won)\b|ed$",
+    r"^(?:is|was|can|got|grew|switched|plans|died|bought|sold|moved|joined|passed|hurt|broke|lost|won)\b|(?<!ne)(?<!fe)ed$",
     re.I,
 )
+
+
+_PLURAL_FORMS = {"is": "are", "has": "have", "does": "do", "goes": "go", "was": "were"}
 
 
 def is_occupation(text: str) -> bool:
@@ -143,4 +148,18 @@ def sentence(subject: str, possession: str, predicate: str, *, name: str | None 
         who = subject.capitalize()
     else:
         who = f"The user's {subject}" + (f" {name}" if name else "")
+    if not possession and _is_plural(subject):
+        predicate = _plural(predicate)
     return f"{who}{possession} {predicate}."
+
+
+def _is_plural(subject: str) -> bool:
+    return subject == "children" or (
+        subject.endswith("s") and subject.removesuffix("s") in PERSON_RELATIONS | PETS
+    )
+
+
+def _plural(predicate: str) -> str:
+    """ "goes to school" of several people."""
+    first, _, rest = predicate.partition(" ")
+    return " ".join(part for part in (_PLURAL_FORMS.get(first, first.removesuffix("s")), rest) if part)

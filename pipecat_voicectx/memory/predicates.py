@@ -46,12 +46,17 @@ _NOT_DENIED = _set(
 _INTRANSITIVE = _set("drive smoke swim run cook hike cycle dance sing drink paint retire")
 # Verbs of which "now" means that the new object took the place of the old.
 _CHANGING = _set("drive use study rent wear take read support play work train live")
-_KEPT_WHEN_HAD = re.compile(r"\b(?:surgery|operation|accident|baby|attack|stroke|puppy|kitten|dog|cat|job)\b")
+_KEPT_WHEN_HAD = re.compile(
+    r"\b(?:twins|triplets|boy|girl|son|daughter|surgery|operation|accident|baby|attack|stroke|puppy|kitten|"
+    r"dog|cat|job)\b"
+)
 _CALLED_OFF = re.compile(
     r"^(?:is|are|was|got|has been|have been) (?:cancelled|canceled|called off|off$)", re.IGNORECASE
 )
 _COPULA = re.compile(
     rf"^(?:{ADVERB}\s+)?(?:(?:has been|was|is|got) (?:delayed|moved|changed|pushed|postponed)(?: back)? to|"
+    rf"(?:(?:has|have) gone|went|goes|is|are) (?:up|down) to|rose to|dropped to|(?=(?:runs|lasts|expires|"
+    rf"begins|finishes|falls) )\w+|"
     rf"{BE}|will be|starts|leaves)\s+(?P<not>not\s+)?(?:{ADVERB}\s+)?(?P<v>.+)$",
     re.IGNORECASE,
 )
@@ -191,6 +196,19 @@ def _liking(clause: Clause) -> Iterator[Change]:
         r"(?P<v>.+)"
     )
     if match is None:
+        if match := clause.match(
+            r"(?:(?:have|has) (?:never|not) (?:really |ever )?(?:liked|enjoyed|loved|cared for|(?:been|got) "
+            r"(?:an? (?:\w+ )?fan of|keen on|into|big on))|(?:do|does) not (?:really )?care for|"
+            r"(?:detest|loathe|despise|abhor|dread)s?|can not (?:abide|tolerate|stomach|deal with|handle|do with)|"
+            r"(?:am|is|are) not (?:really |too |much |that |very |exactly |all that )*(?:keen on|fond of|into|big on|"
+            r"wild about|crazy about|fussed about|an? (?:\w+ )?fan of|one for)|could do without)\s+(?P<v>.+)"
+        ):
+            yield clause.verb("like", match["v"], polarity=Polarity.NEGATED)
+        elif match := clause.match(
+            r"(?:am|is|are) (?:really |quite |very |absolutely )*(?:mad|crazy|passionate|wild|nuts|keen|big) "
+            r"(?:about|on|into)\s+(?P<v>.+)"
+        ):
+            yield clause.verb("like", match["v"])
         return
     verb, value = match["verb"].casefold(), match["v"]
     if verb in {"would rather", "would prefer", "prefer", "prefers"}:
@@ -214,11 +232,24 @@ def _wanting(clause: Clause) -> Iterator[Change]:
     ):
         yield clause.verb("have to", duty["v"])
         return
+    if avoided := clause.match(
+        r"(?:try to |tries to )?(?:avoids?|stays? (?:away from|off|clear of)|steers? clear of|keeps? off)\s+(?P<v>.+)"
+    ):
+        yield clause.verb("want", avoided["v"], polarity=Polarity.NEGATED)
+        return
     if match is None or re.match(
         r"^(?:you|to know|to ask|to say|it|that|this|to talk|to think)\b", match["v"], re.IGNORECASE
     ):
         return
     verb = "need" if match["verb"].casefold().startswith(("need", "require")) else "want"
+    if no := re.match(
+        r"^(?:no|nothing|(?:anything|everything) (?:but|except)|to avoid)\s+(?P<v>.+)$",
+        match["v"],
+        re.IGNORECASE,
+    ):
+        if not re.match(r"^(?:else|to do with|part|idea|help|one|such)\b", no["v"], re.IGNORECASE):
+            yield clause.verb(verb, no["v"], polarity=Polarity.NEGATED)
+        return
     yield clause.verb(verb, match["v"], polarity=Polarity.NEGATED if match["not"] else Polarity.AFFIRMED)
 
 
@@ -251,6 +282,8 @@ def _progressive(clause: Clause) -> Iterator[Change]:
             yield clause.verb("call about", found[1], shown="is calling about")
     elif lemma(ing) in HABIT_VERBS | EVENT_VERBS - {"go"}:
         yield clause.verb(lemma(ing), value, shown=f"is {ing}")
+    elif ing == "looking" and re.match(r"^(?:at|up|through|into|forward)\b", value):
+        return
     elif value and ing not in _SAID_NOTHING:
         yield clause.verb(f"be {ing}", value, shown=f"is {ing}")
 
@@ -261,6 +294,11 @@ def _denying(clause: Clause) -> Iterator[Change]:
         statement = sentence(clause.subject, "", f"has never been to {said.value}", name=clause.name)
         yield replace(said, statement=statement)
         return
+    doing = clause.match(rf"(?:(?:am|is|are) not|will not be) (?:{ADVERB} )?(?P<ing>\w+ing)\s*(?P<v>.*)")
+    if doing and lemma(doing["ing"]) in HABIT_VERBS | EVENT_VERBS:
+        shown = f"is {doing['ing'].casefold()}"
+        yield clause.verb(lemma(doing["ing"]), doing["v"], polarity=Polarity.NEGATED, shown=shown)
+        return
     match = clause.match(
         r"(?:(?P<aux>do|does|can|could|will|would|may) not|never|(?P<no>no longer))\s+(?:ever\s+|even\s+|"
         r"really\s+)?"
@@ -270,6 +308,9 @@ def _denying(clause: Clause) -> Iterator[Change]:
         return
     verb, able = lemma(match["verb"]), (match["aux"] or "").casefold() == "can"
     known = verb in HABIT_VERBS | EVENT_VERBS | {"have", "own"}
+    known = known or (
+        verb in {"do", "touch"} and re.match(r"^(?!it|that|this|any|so|much|well)\w", match["v"]) is not None
+    )
     if verb in _NOT_DENIED or not (able or known):
         return
     value = trimmed(match["v"])
@@ -288,9 +329,12 @@ def _doing(clause: Clause) -> Iterator[Change]:
     verb = lemma(said)
     present = said in {verb, f"{verb}s", f"{verb}es", f"{verb[:-1]}ies"}
     if verb in HABIT_VERBS and present:
-        if re.match(r"^(?:back|ahead|on$|now|and)\b", value, re.IGNORECASE) or not (
-            value or verb in _INTRANSITIVE
-        ):
+        if re.match(
+            r"^(?:back|ahead|on$|now|and|nothing|no (?:one|part|idea|help))\b", value, re.IGNORECASE
+        ) or not (value or verb in _INTRANSITIVE):
+            return
+        if none := re.match(r"^(?:no|(?:anything|everything) (?:but|except))\s+(.+)$", value, re.IGNORECASE):
+            yield clause.verb(verb, none[1], polarity=Polarity.NEGATED)
             return
         if without := re.match(r"^(.*?)\s+but (?:no|not|never)\s+(.+)$", value, re.IGNORECASE):
             value = without[1]

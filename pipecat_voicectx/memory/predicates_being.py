@@ -17,7 +17,9 @@ __all__ = ["being", "names"]
 _WHEN = re.compile(
     r"\s+(?:in \w+|yesterday|today|tomorrow|last \w+|this \w+|next \w+|on \w+)$", re.IGNORECASE
 )
-_LIVES_NOW = re.compile(r"\b(?:these days|nowadays|now|currently|since)\b", re.IGNORECASE)
+_LIVES_NOW = re.compile(
+    r"\b(?:these days|nowadays|now|currently|since|at the (?:moment|minute)|for about)\b", re.IGNORECASE
+)
 _YEARS = re.compile(r"\s*(?:years? old|years? of age)$", re.IGNORECASE)
 _NOT_A_PLACE = re.compile(
     r"^at (?:home|work|the moment|school|university|uni|college|a loss|risk)\b", re.IGNORECASE
@@ -67,6 +69,20 @@ def being(clause: Clause) -> Iterator[Change]:
         yield clause.verb("work as", found[1], polarity=polarity)
     elif found := re.match(r"^an? size (.+)$", value, re.IGNORECASE):
         yield clause.noun("size", found[1], polarity=polarity)
+    elif (
+        found := re.match(
+            r"^in (?:an?|our|my|the) (?:[\w-]+ ){0,2}?(?:flat|house|apartment|place|cottage|bungalow|studio|"
+            r"loft|farmhouse) "
+            r"(?:in|near|outside|by) (?P<v>[\w' -]+?)(?: (?:at|for|since|until|till)\b.*)?$",
+            value,
+            re.IGNORECASE,
+        )
+    ) or (
+        found := re.match(
+            r"^back in (?P<v>(?!a |an |the |my |charge|love)[\w ]+)$", trimmed(value), re.IGNORECASE
+        )
+    ):
+        yield clause.verb("live in", found["v"])
     elif _LIVES_NOW.search(clause.text) and (
         found := re.match(r"^in ((?!a |an |the |my |charge|love)[\w ]+)$", value)
     ):

@@ -123,6 +123,12 @@ def starting(clause: Clause) -> Iterator[Change]:
     ):
         if lemma(match["ing"]) in HABIT_VERBS:
             yield clause.verb(lemma(match["ing"]), without_when(match["v"]))
+    elif match := clause.match(
+        r"(?:have|has) (?:been|been living) in (?P<v>(?!a |an |the |my |love|touch|business)[\w' -]+?) "
+        r"(?:for (?:about |over |nearly |almost |around )?[\w ]+ (?:years?|months?|weeks?|decades?)|"
+        r"since .+|all my life)"
+    ):
+        yield clause.verb("live in", match["v"])
     elif (match := clause.match(r"(?:have|has) been (?:to|in)\s+(?P<v>.+)")) or (
         match := clause.match(
             r"(?:was|were|went)\s+(?:in|to)\s+(?P<v>.+? (?:once|twice|before|as a (?:child|kid))\b.*)"
@@ -136,7 +142,10 @@ def starting(clause: Clause) -> Iterator[Change]:
 
 def marrying(clause: Clause) -> Iterator[Change]:
     """ "got married in june"."""
-    if match := clause.match(r"(?:have |has )?(?:just )?(?:got|get|getting|were|was) married\s*(?P<v>.*)"):
+    if match := clause.match(
+        r"(?:have |has )?(?:just )?(?:got|get|getting|(?:am|are|is) getting|were|was) married\s*(?P<v>.*)"
+    ):
         yield ending(clause, "single", "be")
         yield ending(clause, "engaged", "be")
-        yield clause.verb("marry", match["v"], shown="got married")
+        coming = re.search(r"\bgetting\b", clause.text, re.IGNORECASE) is not None
+        yield clause.verb("marry", match["v"], shown="is getting married" if coming else "got married")

@@ -15,7 +15,7 @@ from pipecat_voicectx.memory.facts import (
     Polarity,
     content_words,
 )
-from pipecat_voicectx.memory.frames import PARTNERS
+from pipecat_voicectx.memory.frames import PARTNERS, sentence, third_person
 from pipecat_voicectx.memory.spoken_english import is_number_phrase
 from pipecat_voicectx.memory.subjects import Referents, noun_attribute, person_name, trimmed
 
@@ -61,7 +61,9 @@ _RECOVERED = re.compile(
     r"working|again|solved|cured|turned up|arrived|came back|came through)\b.*)$",
     re.IGNORECASE,
 )
-_OF_US = re.compile(r"^there (?:will be|are|is) (?P<v>[\w -]+?) of us\b", re.IGNORECASE)
+_OF_US = re.compile(
+    r"^(?:(?:and |so )?there (?:will be|are|is) (?:only |just |now )?)?(?P<v>[\w -]+?) of us\b", re.IGNORECASE
+)
 _WE_ARE = re.compile(
     r"^(?:so |now )*(?:we (?:will be|would be|are|make)|it (?:is|will be)(?=.* (?:of us|people|"
     r"with the))) (?:only |just |now )*"
@@ -86,6 +88,23 @@ _ORDER = re.compile(
     r"^(?:an?|one|two|three|four|five|six) (?:\w+ ){0,2}?(?:table|room|ticket|tickets|rooms|reservation|"
     r"booking|"
     r"appointment|taxi|cab)\b(?! (?:is|are|was|has|costs?))",
+    re.IGNORECASE,
+)
+_SUITS = re.compile(
+    r"^(?P<v>(?!it\b|that\b|this\b|you\b|which\b|what\b)(?:the )?[\w'-]+(?: [\w'-]+){0,2}?) (?:(?:works?|"
+    r"suits?)(?: me| us)? "
+    r"best(?: for (?:me|us))?|(?:is|are) (?:the )?(?:best|ideal) for (?:me|us))$",
+    re.IGNORECASE,
+)
+_PLAN = re.compile(
+    r"^(?:(?:the|our|my) (?:plan|idea|intention) is (?P<v>to (?!know|ask|say)\w+ .+)|"
+    r"(?:i|we) (?:have |had )?(?:finally |now )?(?:decided|agreed|made up (?:my|our) minds?|"
+    r"resolved) (?P<w>to \w+ .+))$",
+    re.IGNORECASE,
+)
+_COMES_ALONG = re.compile(
+    r"^(?:the|my|our) (?P<n>[\w-]+(?: [\w-]+)?) (?:is |are |will be )(?P<v>(?:coming|joining|travelling|traveling|"
+    r"flying|riding)(?: (?:along|with (?:us|me)|us|me|too|as well))+)$",
     re.IGNORECASE,
 )
 _WHO = re.compile(r"\b(?:who am i (?:speaking|talking)|your name|who is (?:this|calling))\b")
@@ -137,6 +156,13 @@ def set_phrase(bare: str) -> list[Change] | None:
         who, when = match["n"].casefold(), trimmed(match["v"])
         said = _of_user("birthday", when, f"The user's {who}'s birthday is {when}.", one=True)
         return [replace(said, subject=who)]
+    if match := _SUITS.match(bare):
+        return [_of_user("prefer", match["v"], f"The user prefers {match['v']}.")]
+    if match := _PLAN.match(bare):
+        value = trimmed(match["v"] or match["w"])
+        return [_of_user("plan", value, f"The user plans {value}.")]
+    if match := _COMES_ALONG.match(bare):
+        return _comes_along(match["n"], trimmed(match["v"]))
     if _ORDER.match(bare):
         return [_of_user("want", trimmed(bare), f"The user wants {trimmed(bare)}.")]
     if match := _SPEAKING.match(bare):
@@ -144,6 +170,20 @@ def set_phrase(bare: str) -> list[Change] | None:
         name = person_name(match["a"] or match["b"], strict=not tells)
         return [_of_user("name", name, f"The user's name is {name}.", one=True)] if name else None
     return None
+
+
+def _comes_along(who: str, coming: str) -> list[Change]:
+    """ "the dog's coming along": what is so of a companion just now."""
+    subject = who.casefold().split()[-1]
+    return [
+        Assertion(
+            subject=subject,
+            attribute="state",
+            value=coming,
+            statement=sentence(subject, "", third_person("is", coming, Polarity.AFFIRMED)),
+            cardinality=Cardinality.ONE,
+        )
+    ]
 
 
 def _called(value: str) -> list[Change]:

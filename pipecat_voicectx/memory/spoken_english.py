@@ -133,7 +133,7 @@ _RUN_ON = re.compile(
     rf"(?<!\bforget)(?<!\bdo)(?<!\bdoes)(?<!\bdid)(?<!\bcan)(?<!\bcould)(?<!\bshould)(?<!\bshall)(?<!\bmay)(?<!\bwill)(?<!\bwould)"
     rf"(?<!\bmust)(?<!\bam)(?<!\bare)(?<!\bis)(?<!\bwas)(?<!\bwere)(?<!\bpretend)(?<!\bassume)(?<!\bwish)(?<!\bwhether)"
     rf"(?<!\bsaid)(?<!\bsay)(?<!\bas)(?<!\byou)(?<!\bhope)(?<!\bwhich)(?<!\bwho)(?<!\bwhy)(?<!\bmeans)(?<!\btime)(?<!\bimagine)"
-    rf"(?<!\bsuppose)(?<!\bthing)(?<!\band)\s+(?=(?:(?:i|we|he|she|they|it|that)\s+{_VERB}|(?:her|his|"
+    rf"(?<!\bsuppose)(?<!\bthing)(?<!\band)\s+(?=(?:(?:i|we|he|she|they|it|that)\s+{_VERB}|(?:he|she)\s+\w{{3,}}(?<!s)s|(?:her|his|"
     rf"their|my)\s+name\s+is|(?:everybody|everyone|(?:most )?people)\s+calls?)\b)",
     re.IGNORECASE,
 )
@@ -199,6 +199,8 @@ def lemma(verb: str) -> str:
     for ending, replacement in (("ies", "y"), ("ied", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh")):
         if verb.endswith(ending) and len(verb) > len(ending) + 1:
             return verb[: -len(ending)] + replacement
+    if (doubled := re.match(r"^(\w+?([bgmnprt]))\2(?:ing|ed)$", verb)) is not None:
+        return doubled[1]
     if verb.endswith("ing") and len(verb) > 5:
         return verb[:-3]
     if verb.endswith("ed") and len(verb) > 4:
@@ -217,10 +219,18 @@ _TIME_SPAN = re.compile(
 )
 
 
+# "may" and "march" mean a month where a preposition says so, or where nothing else is said.
+_MONTH_ALONE = re.compile(
+    r"(?:(?<=\bin )|(?<=\bby )|(?<=\bof )|(?<=\buntil )|(?<=\bnext )|(?<=^))"
+    r"(?:january|february|march|april|may|june|july|august|september|october|november|december)\b",
+    re.IGNORECASE,
+)
+
+
 def kind_span(text: str, kind: str) -> tuple[int, int] | None:
     """Where in a text a value of a kind is, as `value_class` names kinds; None when there is none."""
     if kind == "date":
-        found = _DATE_SPAN.search(text)
+        found = _DATE_SPAN.search(text) or _MONTH_ALONE.search(text)
     elif kind == "time":
         found = _TIME_SPAN.search(text)
     else:

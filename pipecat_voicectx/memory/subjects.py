@@ -18,7 +18,8 @@ _MAX_NAMES = 64
 _TAIL = re.compile(
     r"(?:[\s,]+(?:right now|now|at the moment|these days|any ?more|any longer|again|too|as well|also|though|"
     r"actually|really|you know|to be honest|by the way|please|thanks|thank you|i think|i guess|for now|instead|"
-    r"if possible|okay|yeah|a lot|very much|so much|and|but|or|so|because|myself|in total|altogether))+$",
+    r"if possible|okay|yeah|a lot|very much|so much|and|but|or|so|because|myself|in total|altogether|sorry|"
+    r"obviously|honestly|either|yet))+$",
     re.IGNORECASE,
 )
 _NAME_STOP = re.compile(
@@ -31,12 +32,14 @@ what single married ill sick away out off free right wrong"""
 _NOT_A_NAME = frozenset(_NOT_A_NAME_TEXT.split())
 _TITLE = re.compile(r"^(?:doctor|dr|mr|mrs|miss|ms|professor|sister|father|aunt|uncle)\.?\s+", re.IGNORECASE)
 _ADJECTIVE = re.compile(
-    r"^(?:new|current|actual|present|old|older|younger|elder|eldest|youngest|big|little|best|other|late|dear|baby|own|"
+    r"^(?:new|current|actual|present|old|older|younger|elder|eldest|youngest|big|little|best|other|late|"
+    r"dear|baby|own|"
     r"whole|main)\s+(?=\w)",
     re.IGNORECASE,
 )
 _FORMER = re.compile(r"^(?:old|former|previous|ex)\s+\w", re.IGNORECASE)
 _NOUN_FORMS = {
+    "check up": "checkup", "check-up": "checkup",
     "favorite": "favourite", "color": "colour", "surname": "last name", "family name": "last name",
     "second name": "last name", "first name": "name", "full name": "name", "mail": "email", "e-mail": "email",
     "email address": "email", "telephone number": "phone number", "mobile number": "phone number",
@@ -68,6 +71,21 @@ _VERB_FORMS = frozenset(
         "say",
         "come",
         "get",
+        "stop",
+        "avoid",
+        "last",
+        "expire",
+        "begin",
+        "finish",
+        "fall",
+        "stay",
+        "start",
+        "want",
+        "call",
+        "give",
+        "hate",
+        "think",
+        "know",
     }
 )
 _BEFORE_VERB = frozenset({"never", "used", "also", "just", "really", "no", "actually", "still", "now"})
@@ -197,6 +215,8 @@ def parse_subject(
         known = noun.split()[-1] in THINGS | PETS or noun in user_nouns or noun == referents.it
         return (_noun_subject(match["np"]), match["rest"]) if known else None
     words = clause.split()
+    if len(words) >= 3 and words[0].casefold() in THINGS and words[1].casefold() in {"is", "starts"}:
+        return _noun_subject(words[0]), " ".join(words[1:])
     if len(words) >= 2 and words[0].casefold() in _FAMILY and _is_verb(words[1]):
         return Subject(key=words[0].casefold()), " ".join(words[1:])
     if len(words) >= 2 and (bearer := referents.bearer(words[0])):
@@ -230,7 +250,10 @@ def _noun_subject(noun: str) -> Subject:
     words = _without_adjectives(noun).split()
     kin = PERSON_RELATIONS | PETS
     if words[0] in kin:
-        return Subject(key=words[0], name=noun.split()[-1] if len(words) > 1 else None)
+        name = noun.split()[-1] if len(words) > 1 else None
+        if name and re.search(r"(?:ed|ing|ly)$", name) and name.casefold() not in GIVEN_NAMES:
+            name = None  # a verb that is on no list
+        return Subject(key=words[0], name=name)
     if words[-1] in kin or words[-1].removesuffix("s") in kin:
         return Subject(key=words[-1])
     return Subject(key=USER, attribute=noun_attribute(noun))

@@ -16,6 +16,8 @@ from pipecat_voicectx.memory.corrections import (
 from pipecat_voicectx.memory.facts import (
     Assertion,
     Cardinality,
+    Ending,
+    Polarity,
     content_words,
 )
 from pipecat_voicectx.memory.frames import sentence, third_person
@@ -25,7 +27,7 @@ from pipecat_voicectx.memory.spoken_english import (
     value_class,
 )
 from pipecat_voicectx.memory.subjects import person_name, trimmed
-from pipecat_voicectx.memory.turn_state import LEAD_IN, NAMES, TurnState
+from pipecat_voicectx.memory.turn_state import LEAD_IN, NAMES, WISHES, TurnState, alike
 
 __all__ = ["Substitutions"]
 
@@ -34,11 +36,29 @@ _COUNT_NOW = re.compile(
     r"in total)$",
     re.I,
 )
+_SIZED = re.compile(
+    r"\b(?:table|room|tickets?|seats?|booking|reservation|places?|trip|break)\b.*\bfor [\w]+\b", re.I
+)
+_PAIRS = (
+    "left right", "front back", "upper lower", "first second", "window aisle", "inside outside", "old new",
+    "north south", "east west", "black white", "big small", "early late", "top bottom",
+)  # fmt: skip
+OPPOSITES = {word: other for pair in _PAIRS for word, other in (pair.split(), pair.split()[::-1])}
 _CHANGED_NOW = re.compile(r"\b(?:now|again|instead|actually)\b", re.IGNORECASE)
 
 
 class Substitutions(TurnState):
     """Corrections of what was said lately."""
+
+    def _resizes(self, party: str) -> None:
+        """ "there's eight of us" also changes the table for seven."""
+        wishes = (each for each in self._recent() if each.attribute in WISHES and _SIZED.search(each.value))
+        wish = next(wishes, None)
+        value = spliced(wish.value, party, "") if wish else ""
+        if wish is None or value == wish.value or kind_span(party, "number") is None:
+            return
+        statement = wish.statement.replace(wish.value, value)
+        self._add(replace(wish, value=value, statement=statement, replaces=wish.value))
 
     def _leaves_out(self, unwanted: str) -> bool:
         wish = next((each for each in self._recent() if each.attribute in {"want", "need"}), None)
@@ -54,14 +74,22 @@ class Substitutions(TurnState):
         bare = LEAD_IN.sub("", part)
         if (name := spelled_name(bare)) is not None:
             return self._substitute(name, only=NAMES)
-        value = new_value(bare, unmarked=True) or trailing_correction(bare)
+        value = new_value(bare, unmarked=True)
+        if value is None and (trailing := trailing_correction(bare)):
+            value = new_value(trailing, unmarked=False) or trailing
         if value is not None:
             return self._substitute(value)
         if self._counts_anew(bare):
             return True
         recent = self._recent()
         it = re.match(r"^it (?:is|ends in) (?:now )?(?P<v>.+)$", bare, re.IGNORECASE)
-        if it is None or not recent or recent[0].cardinality is not Cardinality.ONE:
+        if it is None or not recent:
+            return False
+        kind = value_class(it["v"])
+        dated = kind is not None and kind_span(recent[0].value, kind[0]) is not None
+        if dated and kind and kind[0] == "date" and _CHANGED_NOW.search(bare):
+            return self._substitute(it["v"])
+        if recent[0].cardinality is not Cardinality.ONE:
             return False
         if recent[0].attribute in NAMES or x_not_y(it["v"]) is not None:
             return self._substitute(it["v"])
@@ -75,11 +103,20 @@ class Substitutions(TurnState):
             return False
         return kind_span(recent[0].value, "number") is not None and self._substitute(trimmed(match["v"]))
 
-    def _substitute(self, said: str, *, about: str = "it", only: frozenset[str] | None = None) -> bool:
-        """Puts a new value in the place of a recent one; False when nothing recent fits."""
-        new, wrong = x_not_y(trimmed(said)) or (trimmed(said), "")
+    def _substitute(
+        self, said: str, *, about: str = "it", only: frozenset[str] | None = None, bare: bool = False
+    ) -> bool:
+        """Puts a new value in the place of a recent one; False when nothing recent fits.
+
+        `bare` says that nothing but a marker announces the value, so a wish must resemble the one it replaces.
+        """
+        new, wrong = x_not_y(trimmed(said)) or self._after_the_wrong(trimmed(said)) or (trimmed(said), "")
+        if new.casefold().startswith("not "):
+            return False
+        if other := re.match(r"^the (\w+) one$", new, re.IGNORECASE):
+            return self._other_one(other[1])
         new = re.sub(r"^(?:it is|ends in|at|on|in)\s+(?=\w)", "", new, flags=re.IGNORECASE) if wrong else new
-        old = self._corrected(new, wrong=wrong, about=about, only=only)
+        old = self._corrected(new, wrong=wrong, about=about, only=only, bare=bare and not wrong)
         if old is None or not new:
             return False
         value: str | None = spliced(old.value, new, wrong)
@@ -93,8 +130,38 @@ class Substitutions(TurnState):
         self._add(replace(old, value=value, statement=statement, replaces=old.value))
         return True
 
+    def _after_the_wrong(self, said: str) -> tuple[str, str] | None:
+        """The right and the wrong value of "not rotterdam the hague", where the wrong one was said before."""
+        denied = re.match(r"^not (?P<rest>.+)$", said, re.IGNORECASE)
+        for old in self._recent() if denied else ():
+            if denied and old.value and denied["rest"].casefold().startswith(f"{old.value.casefold()} "):
+                right = trimmed(denied["rest"][len(old.value) :])
+                return (re.sub(r"^(?:but|it is)\s+", "", right, flags=re.IGNORECASE), old.value)
+        return None
+
+    def _other_one(self, which: str) -> bool:
+        """ "i meant the right one": the opposite of a word that was said."""
+        opposite = OPPOSITES.get(which.casefold())
+        for old in self._recent() if opposite else ():
+            if opposite not in content_words(f"{old.attribute} {old.value}"):
+                continue
+            swap = re.compile(rf"\b{opposite}\b", re.IGNORECASE)
+            changed = replace(
+                old,
+                attribute=swap.sub(which, old.attribute),
+                value=swap.sub(which, old.value),
+                statement=swap.sub(which, old.statement),
+            )
+            if changed.attribute != old.attribute:
+                self._add(Ending(subject=old.subject, attributes=frozenset({old.attribute}), value=old.value))
+                self._add(changed, stands_alone=True)
+            else:
+                self._add(replace(changed, replaces=old.value))
+            return True
+        return False
+
     def _corrected(
-        self, new: str, *, wrong: str, about: str, only: frozenset[str] | None
+        self, new: str, *, wrong: str, about: str, only: frozenset[str] | None, bare: bool
     ) -> Assertion | None:
         recent = [each for each in self._recent() if only is None or each.attribute in only]
         topic = content_words(about) - {"it", "that"}
@@ -104,10 +171,19 @@ class Substitutions(TurnState):
                 for each in recent
                 if topic & content_words(f"{each.attribute} {each.value} {each.subject}")
             ]
+        if bare:
+            affirmed = (each for each in recent if each.polarity is Polarity.AFFIRMED)
+            recent = [each for each in affirmed if alike(each, new)]
+        if not wrong:  # "make it friday" after "we can't do thursday" is no other day we can't do
+            recent = [
+                each
+                for each in recent
+                if each.polarity is Polarity.AFFIRMED or each.attribute not in {"do", *WISHES}
+            ]
         if wrong:
             recent = [each for each in recent if content_words(wrong) <= content_words(each.value)] or recent
         kind = value_class(new)
         if kind is not None:
-            alike = [each for each in recent if kind_span(each.value, kind[0]) is not None]
-            recent = alike or [each for each in recent if each.cardinality is Cardinality.ONE]
+            same_kind = [each for each in recent if kind_span(each.value, kind[0]) is not None]
+            recent = same_kind or [each for each in recent if each.cardinality is Cardinality.ONE]
         return recent[0] if recent else None

@@ -20,21 +20,27 @@ from pipecat_voicectx.memory.facts import (
     Ending,
     Fact,
     Polarity,
+    content_words,
 )
 from pipecat_voicectx.memory.frames import CONSUMING, HABIT_VERBS, sentence, third_person
 from pipecat_voicectx.memory.spoken_english import (
     PETS,
     expand_contractions,
+    kind_span,
+    value_class,
 )
 from pipecat_voicectx.memory.subjects import Referents
 
-__all__ = ["LEAD_IN", "NAMES", "ConversationFocus", "Extraction", "TurnState"]
+__all__ = ["LEAD_IN", "NAMES", "WISHES", "ConversationFocus", "Extraction", "TurnState", "alike"]
 
 # Chosen: what a correction may reach back to, in assertions.
 _MAX_RECENT = 6
 _PRONOUNS = frozenset(
     {"it", "that", "this", "them", "him", "her", "one", "those", "these", "some", "so", "there"}
 )
+_DETERMINER = re.compile(r"^(?:an?|the|my|our|one|two|three|four|five|six|some|this|that)\s", re.IGNORECASE)
+WISHES = frozenset({"want", "need"})
+"""Attributes of which a caller has many at once, each a condition of its own."""
 NAMES = frozenset({"name", "last name"})
 """Attributes that hold a name."""
 LEAD_IN = re.compile(
@@ -101,12 +107,19 @@ class TurnState:
         """What may be corrected, the latest first."""
         return [*reversed(self._said), *reversed(self._focus.recent)]
 
-    def _add(self, change: Change, *, corrects: bool = False) -> None:
+    def _said_lately(self, words: str) -> bool:
+        """Whether these words are within a value that was said lately."""
+        return any(content_words(words) <= content_words(each.value) for each in self._recent())
+
+    def _add(self, change: Change, *, corrects: bool = False, stands_alone: bool = False) -> None:
+        """Takes a change in; `stands_alone` says that it corrects nothing, whatever came before."""
         if isinstance(change, Assertion) and change.value.casefold() in _PRONOUNS:
             return  # whatever it means, it is not a value
         if isinstance(change, Assertion):
             change = _without_the_wrong(change)
-            if corrects or self._focus.correcting:
+            if change.value.casefold().startswith("not "):
+                return  # a correction that was not understood
+            if (corrects or self._focus.correcting) and not stands_alone:
                 change = self._as_correction(change)
             self._said.append(change)
             name = change.value if change.attribute == "name" else None
@@ -120,6 +133,7 @@ class TurnState:
     def _as_correction(self, change: Assertion) -> Assertion:
         for recent in self._recent():
             same = recent.subject == change.subject and recent.attribute == change.attribute
+            same = same and recent.polarity is change.polarity and alike(recent, change.value)
             if same and recent.value.casefold() != change.value.casefold():
                 return replace(change, replaces=recent.value)
         return change
@@ -149,6 +163,22 @@ class TurnState:
             if each.subject == change.subject and each.attribute in HABIT_VERBS
         )
         return next((each for each in said if each.polarity is Polarity.AFFIRMED), None)
+
+
+def alike(old: Assertion, new: str) -> bool:
+    """Whether a new value may stand in the place of an old one: a wish is one of many, another is no correction."""
+    if old.attribute not in WISHES:
+        return True
+    kind = value_class(new)
+    if content_words(old.value) & content_words(new) or (kind and kind_span(old.value, kind[0])):
+        return True
+    return (
+        len(old.value.split()) <= 4 and len(new.split()) <= 4 and _determined(old.value) is _determined(new)
+    )
+
+
+def _determined(value: str) -> bool:
+    return _DETERMINER.match(value) is not None
 
 
 def _without_the_wrong(change: Assertion) -> Assertion:

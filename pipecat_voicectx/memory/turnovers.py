@@ -106,7 +106,9 @@ _SOMEBODY_MENDED = re.compile(
     r"(?: (?:in|at|on|this|for|with)\b.*| yesterday| today| now)?$",
     re.IGNORECASE,
 )
-_NO_MORE = re.compile(r"^(?:and |so )*no more (?P<v>[\w ]+?)(?: for (?:me|us|now))*$", re.IGNORECASE)
+_NO_MORE = re.compile(
+    r"^(?:and |so )*no more (?!than\b)(?P<v>[\w ]+?)(?: for (?:me|us|now))*$", re.IGNORECASE
+)
 _OFF_IT = re.compile(
     r"^(?:i|we) (?:am|are|have been|went|have gone) off (?:the )?(?P<v>[\w ]+)$", re.IGNORECASE
 )

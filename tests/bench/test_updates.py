@@ -33,6 +33,16 @@ def test_the_figures_do_not_fall_below_what_is_published(calls: list[Call]) -> N
     assert row["retractions_honoured"] >= 0.75
 
 
+def test_wishes_are_kept_with_their_no_and_none_is_invented() -> None:
+    script = parse_script(
+        resources.files("pipecat_voicectx.bench").joinpath("updates_script_3.txt").read_text("utf-8")
+    )
+    row = score([call for call in script if call.half == "heldout"], remember_by_rules)
+    assert row["current_right"] >= 0.65
+    assert row["superseded_hidden"] >= 0.65
+    assert row["invented"] == 0
+
+
 def test_keeping_everything_is_measured_as_such(calls: list[Call]) -> None:
     row = score(calls, remember_verbatim)
     assert row["superseded_hidden"] < 0.5
