@@ -3,8 +3,8 @@
 A receiver that conceals (libwebrtc behind Daily, a telephony gateway) hands out invented audio in place of lost
 packets, and says so only in its statistics. Two patterns give it away without them: exact digital silence in the
 middle of audio that has a noise floor, and a scaled exact repetition of what came just before (packet-loss
-concealment repeats a pitch period and fades it). Real microphones produce neither. A third, weaker one is left by
-comfort noise: speech that stops between two samples, at a packet's edge, where a mouth and a room need 20 ms or more.
+concealment repeats a pitch period and fades it). Real microphones produce neither. What comfort noise leaves is in
+`abrupt_cuts`.
 
 A hint, not evidence: a muted microphone or a noise gate sends exact zeros
 all the time. A source whose zeros are usual is therefore learned and no longer reported.
@@ -12,14 +12,13 @@ all the time. A source whose zeros are usual is therefore learned and no longer 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["AbruptCutDetector", "ConcealedAudio", "ConcealmentPatternDetector", "SilenceGate", "decoded"]
+__all__ = ["ConcealedAudio", "ConcealmentPatternDetector", "SilenceGate", "decoded"]
 
 FloatSamples: TypeAlias = npt.NDArray[np.float32]
 
@@ -34,20 +33,6 @@ HISTORY_SECS = 0.023
 SMALLEST_RMS = 10.0
 # Three milliseconds: long enough not to be met by chance in noise, short enough to be cheap.
 HEAD_SAMPLES = 48
-# What is compared on both sides of a frame's edge, and how far speech must stand above the floor (30 dB) and silence
-# may (6 dB). Measured on eight utterances: 24 dB finds 86% of the cuts but takes half of the hard ends for one.
-EDGE_SECS = 0.005
-SPEECH_OVER_FLOOR = 32.0
-FLOOR_MARGIN = 2.0
-# On a line that was seen to cut and resume at frames' edges, weaker cuts count as well: 20 dB.
-SPEECH_OVER_FLOOR_LOSSY = 10.0
-# Speech that resumes this far above the floor (20 dB) in the first 5 ms of a frame, behind a cut. Chosen.
-ONSET_OVER_FLOOR = 10.0
-# How long a line counts as lossy after that. Losses come in clusters. Measured on 64 lossy utterances that end hard: 29
-# of 32 bursts from 240 ms are found (26 without, 30 with 1 s), and a third of the ends is doubted (5%, 39%).
-LOSSY_SECS = 0.5
-# Silence behind a cut that is doubted: with the silence asked for afterwards, bursts of 1.2 s are waited out.
-DOUBTFUL_SECS = 1.0
 # This share of zero frames outside speech means that the source gates or mutes itself. Chosen; untested.
 USUAL_ZEROS_SHARE = 0.5
 # Frames that must be seen before zeros can be called usual: ten seconds of 20 ms frames, longer than any outage that
@@ -68,52 +53,8 @@ class ConcealedAudio:
 
 
 def decoded(audio: bytes) -> FloatSamples:
-    """16-bit little-endian samples as numbers, once for both detectors; an odd last byte is dropped."""
+    """16-bit little-endian samples as numbers, once for all detectors; an odd last byte is dropped."""
     return np.frombuffer(audio, dtype="<i2", count=len(audio) // 2).astype(np.float32)
-
-
-class AbruptCutDetector:
-    """Finds speech that turns into the noise floor from one frame to the next.
-
-    The silence behind such a cut is doubtful. Speech that resumes just as abruptly proves the cut, and the next ones
-    need to be less sharp. On speech over loss of 160 ms and more this finds 80% of the cuts, and
-    none inside speech that are none; of recordings that end hard it takes 4% of the ends for one (eight utterances,
-    40 traces).
-    """
-
-    def __init__(self) -> None:
-        self._floor_rms = 200.0
-        self._tail_rms = 0.0
-        self._doubtful_secs = 0.0
-        self._lossy_secs = 0.0
-
-    def add(self, samples: FloatSamples, *, sample_rate_hz: int) -> bool:
-        """Feeds one frame; returns whether it is silence behind a cut, which may not be the speaker's."""
-        edge = round(EDGE_SECS * sample_rate_hz)
-        if edge <= 0 or len(samples) < 2 * edge:
-            return False
-        whole_rms, head_rms, tail_rms = _rms(samples), _rms(samples[:edge]), self._tail_rms
-        # The floor rises by a tenth in a second and falls at once.
-        self._floor_rms = min(self._floor_rms * 1.002, max(whole_rms, 1.0))
-        self._tail_rms = _rms(samples[-edge:])
-        secs, quiet_rms = len(samples) / sample_rate_hz, FLOOR_MARGIN * self._floor_rms
-        over_floor = SPEECH_OVER_FLOOR_LOSSY if self._lossy_secs > 0.0 else SPEECH_OVER_FLOOR
-        self._lossy_secs = max(0.0, self._lossy_secs - secs)
-        if tail_rms > over_floor * self._floor_rms and head_rms < quiet_rms:
-            self._doubtful_secs = DOUBTFUL_SECS
-        elif whole_rms < quiet_rms:
-            self._doubtful_secs = max(0.0, self._doubtful_secs - secs)
-        else:
-            resumed = tail_rms < quiet_rms and head_rms > ONSET_OVER_FLOOR * self._floor_rms
-            if self._doubtful_secs > 0.0 and resumed:
-                self._lossy_secs = LOSSY_SECS
-            self._doubtful_secs = 0.0
-        return self._doubtful_secs > 0.0
-
-
-def _rms(samples: FloatSamples) -> float:
-    # A method of the array, and a root of a plain number: this runs three times a frame.
-    return math.sqrt(float(samples.dot(samples)) / len(samples))
 
 
 class SilenceGate:

@@ -93,12 +93,12 @@ def test_a_short_loss_is_worth_a_tenth_of_a_second() -> None:
 
 
 def test_a_weak_edge_behind_decay_is_doubted_no_longer_than_that() -> None:
-    assert behind_speech(dying(after_losses(), to=0.02)) == []
-    assert behind_speech(dying(after_losses(50), to=0.02)) == list(range(80, 90))
+    assert behind_speech(dying(after_losses(), to=0.03)) == []
+    assert behind_speech(dying(after_losses(50), to=0.03)) == list(range(80, 90))
 
 
 def test_a_weak_edge_is_doubted_for_a_second_while_losses_come_thick() -> None:
-    assert behind_speech(dying(after_losses(65, 67, length=1), to=0.02)) == list(range(80, 130))
+    assert behind_speech(dying(after_losses(65, 67, length=1), to=0.03)) == list(range(80, 130))
 
 
 def test_a_weak_edge_from_the_voice_s_own_level_is_doubted_for_a_second_on_a_lossy_line() -> None:
@@ -114,7 +114,7 @@ def test_a_weak_edge_from_the_voice_s_own_level_is_doubted_for_a_second_on_a_los
 
 
 def test_that_the_line_was_lossy_is_forgotten_after_a_second() -> None:
-    assert behind_speech(dying(after_losses(22, length=3), to=0.02)) == []
+    assert behind_speech(dying(after_losses(22, length=3), to=0.03)) == []
 
 
 @pytest.mark.parametrize("size", [0, 1, 100])

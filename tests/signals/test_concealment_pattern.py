@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from pipecat_voicectx.signals.concealment_pattern import (
-    AbruptCutDetector,
     ConcealedAudio,
     ConcealmentPatternDetector,
     SilenceGate,
@@ -63,53 +62,6 @@ def test_a_source_whose_silence_is_always_exact_pays_nothing_for_it() -> None:
     found = run(gated)
     assert any(found)
     assert all(item is None for item in found[600:])
-
-
-def cuts(samples: np.ndarray) -> list[int]:
-    detector = AbruptCutDetector()
-    frames = [samples[i : i + FRAME].tobytes() for i in range(0, len(samples) - FRAME + 1, FRAME)]
-    return [i for i, audio in enumerate(frames) if detector.add(decoded(audio), sample_rate_hz=RATE)]
-
-
-def test_speech_that_turns_into_noise_between_two_samples_is_a_cut() -> None:
-    floor = np.random.default_rng(2).normal(0, 6, 70 * FRAME).astype(np.int16)
-    samples = floor.copy()
-    samples[20 * FRAME : 40 * FRAME] = voiced(20)
-    assert cuts(samples) == list(range(40, 70))
-
-
-def test_speech_after_a_cut_ends_the_doubt() -> None:
-    samples = np.random.default_rng(2).normal(0, 6, 70 * FRAME).astype(np.int16)
-    samples[20 * FRAME : 40 * FRAME] = voiced(20)
-    samples[45 * FRAME :] = voiced(25)
-    assert cuts(samples) == list(range(40, 45))
-
-
-def test_speech_that_dies_away_is_none() -> None:
-    floor = np.random.default_rng(2).normal(0, 6, 70 * FRAME)
-    envelope = np.ones(20 * FRAME)
-    envelope[-5 * FRAME :] = np.geomspace(1.0, 1e-3, 5 * FRAME)
-    floor[20 * FRAME : 40 * FRAME] += voiced(20) * envelope
-    assert cuts(floor.astype(np.int16)) == []
-
-
-def test_the_silence_behind_a_cut_is_doubted_for_a_second() -> None:
-    samples = np.random.default_rng(2).normal(0, 6, 120 * FRAME).astype(np.int16)
-    samples[20 * FRAME : 40 * FRAME] = voiced(20)
-    assert cuts(samples) == list(range(40, 90))
-
-
-def test_a_weaker_cut_counts_where_the_line_was_seen_to_cut_and_resume() -> None:
-    def line() -> np.ndarray:
-        samples = np.random.default_rng(2).normal(0, 6, 120 * FRAME).astype(np.int16)
-        samples[80 * FRAME : 90 * FRAME] = (voiced(10) * 0.045).astype(np.int16)
-        return samples
-
-    assert cuts(line()) == []
-    lossy = line()
-    lossy[40 * FRAME : 80 * FRAME] = voiced(40)
-    lossy[60 * FRAME : 70 * FRAME] = line()[: 10 * FRAME]
-    assert set(range(90, 120)) <= set(cuts(lossy))
 
 
 @pytest.mark.parametrize("audio", [b"", b"\x01", b"\x00\x01\x02"])
