@@ -83,8 +83,8 @@ def test_speech_that_stops_within_a_frame_is_no_cut() -> None:
 
 def test_on_a_line_seen_to_cut_and_resume_any_silence_is_doubted_as_long_as_that_loss() -> None:
     assert behind_speech(dying(after_losses(), to=1e-4)) == []
-    found = behind_speech(dying(after_losses(50), to=1e-4))
-    assert found == list(range(found[0], found[0] + 10))
+    found = behind_speech(dying(after_losses(45, length=16), to=1e-4))
+    assert found == list(range(found[0], found[0] + 16))
 
 
 def test_a_short_loss_is_worth_a_tenth_of_a_second() -> None:
@@ -94,7 +94,8 @@ def test_a_short_loss_is_worth_a_tenth_of_a_second() -> None:
 
 def test_a_weak_edge_behind_decay_is_doubted_no_longer_than_that() -> None:
     assert behind_speech(dying(after_losses(), to=0.03)) == []
-    assert behind_speech(dying(after_losses(50), to=0.03)) == list(range(80, 90))
+    assert behind_speech(dying(after_losses(45, length=16), to=0.03)) == list(range(80, 96))
+    assert behind_speech(dying(after_losses(50), to=0.03)) == list(range(80, 86))
 
 
 def test_a_weak_edge_is_doubted_for_a_second_while_losses_come_thick() -> None:
