@@ -6,6 +6,7 @@ Synchronous and on the response path: reads what is in memory, edits the context
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
@@ -25,6 +26,7 @@ from pipecat_voicectx.processors.audio_pages import AudioPages
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
 from pipecat_voicectx.processors.tool_advertising import advertise_schemas
 from pipecat_voicectx.projection.block import RecalledLine, block_message
+from pipecat_voicectx.projection.filling import filling_order
 from pipecat_voicectx.projection.follower import ContextFollower
 from pipecat_voicectx.projection.recall import RecallPlan, plan_recall
 from pipecat_voicectx.projection.window import Exchange, WindowEdit, edit_window, leaving_exchanges
@@ -93,7 +95,8 @@ class WindowPlanner:
         self._block: dict[str, object] | None = None
         self._block_for: tuple[str | None, str] | None = None
         self._restored_for: str | None = None
-        self._user_turns: set[str] = set()
+        self._user_turns: dict[str, None] = {}
+        """Pages of this call, in their order."""
         # This call's bot turns that answer nobody: their text stands at the top of the context anyway.
         self._greetings: set[str] = set()
 
@@ -107,7 +110,10 @@ class WindowPlanner:
 
     def note_page(self, page: VoicePage) -> None:
         """A page of this session was written."""
-        (self._user_turns if page.user_text else self._greetings).add(page.id)
+        if page.user_text:
+            self._user_turns[page.id] = None
+        else:
+            self._greetings.add(page.id)
 
     def project(self, context: LLMContext, *, provisional: bool) -> Projection:
         """Edits the context for its next request. A provisional one leaves no trace here."""
@@ -182,9 +188,19 @@ class WindowPlanner:
             known=(*unsaid, *self._known_lines(text, in_window, provisional=provisional)),
             wanted={page.id for page in wanted},
             topics=self._memory.topics(hit.key for hit in ranked),
+            filling=filling_order(self._left(hidden), limit=self._recall.fill_pages + len(ranked))
+            if text
+            else (),
             session_id=self._session_id,
             wall_secs=wall_secs,
         )
+
+    def _left(self, hidden: set[str]) -> Iterator[VoicePage]:
+        """This call's pages that are not in the window, the newest first."""
+        for page_id in reversed(self._user_turns):
+            page = self._memory.pages.get(page_id)
+            if page is not None and page_id not in hidden:
+                yield page
 
     def _known_lines(self, text: str, in_window: set[str], *, provisional: bool) -> tuple[RecalledLine, ...]:
         if self._facts is None:

@@ -15,6 +15,7 @@ from pipecat_voicectx.memory.ranking import RankedPage
 from pipecat_voicectx.memory.resume import describe_age
 from pipecat_voicectx.projection.block import RecalledLine, escape_recalled, recording_label, render_block
 from pipecat_voicectx.projection.costs import estimate_audio_tokens, estimate_tokens
+from pipecat_voicectx.projection.filling import fill
 from pipecat_voicectx.projection.projector import Budget, Candidate, Fidelity, ProjectedHistory, project
 from pipecat_voicectx.projection.recall_request import page_handle
 from pipecat_voicectx.projection.topics import TopicSummary, best_topic
@@ -41,6 +42,9 @@ class RecallConfig:
     """Most pages considered; the rest is not even listed as omitted. Chosen."""
     full_pages: int = 2
     """The most relevant pages that are shortened only when nothing else is left to shorten. Chosen."""
+    fill_pages: int = 6
+    """Most pages of this call that come back though they match nothing, while the budget has room: what a caller
+    wished for ten minutes ago, on "which one would you take?". 0: none. Chosen."""
     min_score_ratio: float = 0.45
     """A page scores at least this share of the best one's score. Chosen; lower recalls more and costs more."""
     min_cosine: float = 0.3
@@ -52,7 +56,8 @@ class RecallConfig:
     """A page that is not near in meaning must match the words at least this share of the best match. Chosen."""
 
     def __post_init__(self) -> None:
-        if self.budget_tokens < 0 or self.safety_tokens < 0 or self.max_pages < 0 or self.full_pages < 0:
+        counts = (self.budget_tokens, self.safety_tokens, self.max_pages, self.full_pages, self.fill_pages)
+        if min(counts) < 0:
             raise UsageError("recall budget, safety and page counts must not be negative")
         if not (0 <= self.min_score_ratio <= 1 and 0 <= self.min_lexical <= 1 and -1 <= self.min_cosine <= 1):
             raise UsageError("min_score_ratio and min_lexical are 0..1, min_cosine is -1..1")
@@ -106,6 +111,7 @@ def plan_recall(
     sounding: Mapping[str, str] = MappingProxyType({}),
     wanted: Collection[str] = (),
     topics: Sequence[TopicSummary] = (),
+    filling: Sequence[str] = (),
     session_id: str,
     wall_secs: float,
     count: Callable[[str], int] = estimate_tokens,
@@ -123,28 +129,23 @@ def plan_recall(
         sounding: How pages sounded that are recalled for it, as it stands in front of their line.
         wanted: Pages that are recalled whatever they match (resume).
         topics: Threads of the ranked pages; the summary of one may stand for what is left out.
+        filling: Pages that come back though they match nothing, in this order, as far as the budget has room.
         session_id: The current session, for the headings.
         wall_secs: Unix time now, for the headings.
         count: Token estimate.
     """
     matching = _relevant(ranked, pages, config, wanted)
     relevant, beyond = matching[: config.max_pages], matching[config.max_pages :]
-    order = {
-        key: place
-        for place, key in enumerate(
-            sorted(
-                (r.key for r in relevant),
-                key=lambda k: (pages[k].started_wall_secs, pages[k].session_id, pages[k].index),
-            )
-        )
-    }
-    groups = {r.key: _group(pages[r.key], session_id, wall_secs) for r in relevant}
+    scores = {hit.key: hit.score for hit in relevant}
+    extra = [key for key in filling if key in pages and key not in scores][: config.fill_pages]
+    order = _in_order([*scores, *extra], pages)
+    groups = {key: _group(pages[key], session_id, wall_secs) for key in order}
     texts = {
-        r.key: (
-            _sounding(sounding.get(r.key), page_transcript(pages[r.key])),
-            _sounding(sounding.get(r.key), _summary(pages[r.key], config)),
+        key: (
+            _sounding(sounding.get(key), page_transcript(pages[key])),
+            _sounding(sounding.get(key), _summary(pages[key], config)),
         )
-        for r in relevant
+        for key in order
     }
     candidates = [
         Candidate(
@@ -159,14 +160,17 @@ def plan_recall(
         for place, hit in enumerate(relevant)
     ]
     overhead = count(render_block([*known, RecalledLine(text="")], note=note)) + sum(
-        count(g) + 1 for g in set(groups.values())
+        count(g) + 1 for g in {groups[key] for key in scores}
     )
     budget = Budget(total_tokens=config.budget_tokens, safety_tokens=config.safety_tokens + overhead)
     history = project(candidates, budget)
     topic = best_topic(topics, [*history.omitted, *(hit.key for hit in beyond)])
     if topic is not None:
         history, topic = _with_topic(topic, candidates, budget, history, count)
-    scores = {hit.key: hit.score for hit in relevant}
+    elif extra:
+        heading = 0 if groups[extra[0]] in {groups[key] for key in scores} else count(groups[extra[0]]) + 1
+        room = budget.available_tokens - history.tokens - heading
+        history = fill(history, extra, order, {key: _cheaper(texts[key], count) for key in extra}, room=room)
     recordings = tuple(item.key for item in history.items if item.fidelity is Fidelity.AUDIO)
     chosen = [
         RecalledPage(
@@ -174,7 +178,7 @@ def plan_recall(
             session_id=pages[item.key].session_id,
             index=pages[item.key].index,
             fidelity=item.fidelity.name.lower(),
-            score=round(scores[item.key], 4),
+            score=round(scores.get(item.key, 0.0), 4),
             text=(
                 _sounding(
                     sounding.get(item.key),
@@ -191,6 +195,20 @@ def plan_recall(
         lines.append(RecalledLine(text=topic.text, group=_TOPIC_GROUP))
     text = render_block([*known, *lines], note=note)
     return RecallPlan(text, tuple(chosen), history, len(candidates), recordings)
+
+
+def _in_order(keys: Sequence[str], pages: Mapping[str, VoicePage]) -> dict[str, int]:
+    """Places in the conversation."""
+    ordered = sorted(keys, key=lambda k: (pages[k].started_wall_secs, pages[k].session_id, pages[k].index))
+    return {key: place for place, key in enumerate(ordered)}
+
+
+def _cheaper(texts: tuple[str, str], count: Callable[[str], int]) -> tuple[Fidelity, int]:
+    """The shorter of transcript and summary, and what it costs; word for word where both cost the same."""
+    transcript, summary = (count(escape_recalled(text)) + _LINE_TOKENS for text in texts)
+    if texts[1] and summary < transcript:
+        return Fidelity.SUMMARY, summary
+    return Fidelity.TRANSCRIPT, transcript
 
 
 def _with_topic(
