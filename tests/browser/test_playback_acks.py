@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = shutil.which("chromium")
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
 # A profile that never asks, and plays and captures without a person or a device.
 FIREFOX_PREFS = {
@@ -39,35 +37,6 @@ FIREFOX_PREFS = {
     "datareporting.policy.dataSubmissionEnabled": False,
     "app.update.enabled": False,
 }
-
-
-@pytest.fixture(scope="module")
-def bot() -> Iterator[Bot]:
-    served = Bot()
-    thread = threading.Thread(target=served.loop.run_forever, daemon=True)
-    thread.start()
-    served.call(served.serve())
-    yield served
-    served.call(served.close())
-    served.loop.call_soon_threadsafe(served.loop.stop)
-    thread.join(5)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no Playwright here: pip install playwright")
-    arguments = [
-        "--no-sandbox",
-        "--use-fake-device-for-media-stream",
-        "--use-fake-ui-for-media-stream",
-        "--autoplay-policy=no-user-gesture-required",
-    ]
-    with sync_api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield launched
-        launched.close()
 
 
 def opened(browser: Browser, bot: Bot, query: str = "") -> Page:

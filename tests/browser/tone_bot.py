@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from aiohttp import web
+from aiortc.sdp import candidate_from_sdp
 from pipecat.frames.frames import (
     AggregatedTextFrame,
     Frame,
@@ -38,6 +39,7 @@ from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.processors.playback_ledger import PlaybackLedger
 
 HERE = Path(__file__).parent
+RTVI = HERE / "rtvi"
 CLIENT = HERE.parent.parent / "pipecat_voicectx" / "client" / "voicectx.js"
 RATE_HZ = 24_000
 WORD_SECS = 0.1
@@ -104,6 +106,9 @@ class Bot:
         app.router.add_get("/", self._page)
         app.router.add_get("/voicectx.js", self._client)
         app.router.add_post("/offer", self._offer)
+        app.router.add_get("/rtvi", self._rtvi_page)
+        app.router.add_get("/rtvi.js", self._rtvi_bundle)
+        app.router.add_patch("/offer", self._candidates)
         app.router.add_get("/wanted", self._wanted)
         app.router.add_post("/report", self._report)
         self._runner = web.AppRunner(app)
@@ -124,6 +129,21 @@ class Bot:
 
     async def _client(self, _request: web.Request) -> web.FileResponse:
         return web.FileResponse(CLIENT)
+
+    async def _rtvi_page(self, _request: web.Request) -> web.FileResponse:
+        return web.FileResponse(HERE / "rtvi_page.html")
+
+    async def _rtvi_bundle(self, _request: web.Request) -> web.FileResponse:
+        return web.FileResponse(
+            RTVI / "node_modules" / "rtvi.js", headers={"Content-Type": "text/javascript"}
+        )
+
+    async def _candidates(self, request: web.Request) -> web.Response:
+        for item in (await request.json())["candidates"]:
+            candidate = candidate_from_sdp(item["candidate"].removeprefix("candidate:"))
+            candidate.sdpMid, candidate.sdpMLineIndex = item["sdp_mid"], item["sdp_mline_index"]
+            await self._workers[-1][2].add_ice_candidate(candidate)
+        return web.json_response(None)
 
     async def _wanted(self, _request: web.Request) -> web.Response:
         return web.json_response(self.report_wanted)
@@ -174,7 +194,7 @@ class Bot:
                     self._pair.assistant(),
                 ]
             ),
-            enable_rtvi=False,
+            enable_rtvi="rtvi" in request.query,
             cancel_on_idle_timeout=False,
             params=PipelineParams(audio_out_sample_rate=RATE_HZ),
         )

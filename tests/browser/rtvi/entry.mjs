@@ -1,0 +1,2 @@
+export { PipecatClient, RTVIEvent } from "@pipecat-ai/client-js";
+export { SmallWebRTCTransport, WavMediaManager } from "@pipecat-ai/small-webrtc-transport";
