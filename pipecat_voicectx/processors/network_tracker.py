@@ -210,12 +210,19 @@ class NetworkTracker(AudioLane):
             )
 
     def _pts_gap(self, gap: AudioGap) -> None:
-        """A step in the sender's clock is a loss, unless whoever counts packets misses none: then nothing was sent."""
+        """A step in the sender's clock is a loss, unless whoever counts packets misses none: then nothing was sent.
+
+        In the middle of speech something was: aiortc's own jitter buffer threw it away.
+        """
         since_secs = gap.at_secs - LOSS_SEEN_WITHIN_SECS
         alive = self._estimator.alive
         if alive(NetworkSource.JITTER_BUFFER, gap.at_secs):
             self._dtx.proven |= self._hole_secs < since_secs
-        elif alive(NetworkSource.RTP_STATS, gap.at_secs) and self._estimator.packets_lost(since_secs) == 0:
+        elif (
+            alive(NetworkSource.RTP_STATS, gap.at_secs)
+            and self._estimator.packets_lost(since_secs) == 0
+            and not self._dtx.spoke_before
+        ):
             self._dtx.proven = True
             return
         self._gap(NetworkSource.AUDIO_PTS, gap)

@@ -254,6 +254,15 @@ def test_the_same_steps_with_packets_missing_are_loss() -> None:
     assert [round(gap.missing_secs, 3) for gap in played.gaps] == [0.4]
 
 
+def test_audio_that_a_jitter_buffer_threw_away_in_the_middle_of_speech_is_loss() -> None:
+    loud = RNG.normal(0, 3_000, 320).astype(np.int16).tobytes()
+    frames: list[Frame] = []
+    for packet in [*range(60), *range(65, 120)]:
+        frames += [SleepFrame(sleep=0.02), audio(packet, loud)]
+    played, _ = play(frames, stats=[Packets()])
+    assert [round(gap.missing_secs, 3) for gap in played.gaps] == [0.1]
+
+
 def test_a_stall_in_the_middle_of_speech_is_one_for_a_discontinuous_sender_too() -> None:
     frames = [*discontinuous(2), SleepFrame(sleep=0.35)]
     played, _ = play([*frames, audio(10_000)], stats=[Packets()])
