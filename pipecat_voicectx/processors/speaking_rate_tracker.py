@@ -49,7 +49,7 @@ class SpeakingRateTracker(AudioLane):
         self._estimator = SpeakingRateEstimator(window=window)
         self._joiner = UtteranceJoiner(self._estimator, default_language=default_language)
         self._pushed = self._estimator.state
-        self._warned_unknown_result = False
+        self._said_no_times = False
         self._lost_total_secs = 0.0
         self.failures = 0
         """Frames whose evaluation failed; each was forwarded all the same."""
@@ -92,8 +92,8 @@ class SpeakingRateTracker(AudioLane):
 
     def _transcript(self, frame: TranscriptionFrame) -> bool:
         words = read_timed_words(frame.result)
-        if words is None and frame.result is not None and not self._warned_unknown_result:
-            self._warned_unknown_result = True
+        if not words and frame.text and frame.result is not None and not self._said_no_times:
+            self._said_no_times = True
             logger.info(
                 "{}: no word times in a result of type {}; voice activity is used instead",
                 self,

@@ -40,7 +40,8 @@ def read_timed_words(result: Any) -> tuple[TimedWord, ...] | None:
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError):
             continue
         if words is not None:
-            return tuple(words)
+            # Protobuf results carry words whose times were not asked for as zeros.
+            return None if words and words[-1].end_secs <= words[0].start_secs else tuple(words)
     return None
 
 
@@ -134,13 +135,20 @@ def _deepgram(result: Any) -> list[TimedWord] | None:
 
 
 def _google(result: Any) -> list[TimedWord] | None:
-    """`alternatives[0].words` with `start_offset`, `end_offset` (v2) or `start_time`, `end_time` (v1)."""
+    """`alternatives[0].words` with `start_offset`, `end_offset` (v2) or `start_time`, `end_time` (v1).
+
+    NVIDIA Riva has the same shape with whole milliseconds in place of durations.
+    """
     alternatives = _items(_get(result, "alternatives"))
     if not alternatives:
         return None
     items = _items(_get(alternatives[0], "words")) or ()
     starts, ends = ("start_offset", "start_time", "startOffset"), ("end_offset", "end_time", "endOffset")
-    return [_word(_get(item, "word"), _get(item, *starts), _get(item, *ends)) for item in items]
+    read = []
+    for item in items:
+        start, end = _get(item, *starts), _get(item, *ends)
+        read.append(_word(_get(item, "word"), start, end, 1000.0 if isinstance(start, int) else 1.0))
+    return read
 
 
 def _azure(result: Any) -> list[TimedWord] | None:

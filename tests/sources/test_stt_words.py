@@ -74,6 +74,17 @@ SHAPES: dict[str, Any] = {
             }
         ]
     },
+    "nvidia_riva": Object(
+        is_final=True,
+        alternatives=[
+            Object(
+                words=[
+                    Object(word="hello", start_time=500, end_time=800, speaker_tag=0),
+                    Object(word="world", start_time=900, end_time=1300, speaker_tag=0),
+                ]
+            )
+        ],
+    ),
     "azure_event": Object(result=Object(text="Hello world.", json=json.dumps(AZURE))),
     "azure_json": AZURE,
     "gladia": {"data": {"utterance": {"words": SECONDS}}},
@@ -140,3 +151,30 @@ def test_other_shapes_and_impossible_times_give_nothing(result: Any) -> None:
 @pytest.mark.parametrize("result", [[], {"words": []}, {"channel": {"alternatives": [{"transcript": ""}]}}])
 def test_a_known_shape_without_words_is_empty_not_unknown(result: Any) -> None:
     assert read_timed_words(result) == ()
+
+
+def test_words_whose_times_were_not_asked_for_are_no_word_times() -> None:
+    zero = timedelta()
+    words = [Object(word=word, start_offset=zero, end_offset=zero) for word in ("hello", "world")]
+    assert read_timed_words(Object(alternatives=[Object(words=words)])) is None
+
+
+def test_assemblyais_own_message_is_read() -> None:
+    from pipecat.services.assemblyai.models import TurnMessage
+
+    word = {"confidence": 0.9, "word_is_final": True}
+    message = TurnMessage.model_validate(
+        {
+            "type": "Turn",
+            "turn_order": 0,
+            "turn_is_formatted": True,
+            "end_of_turn": True,
+            "transcript": "hello world",
+            "end_of_turn_confidence": 0.9,
+            "words": [
+                {"text": "hello", "start": 500, "end": 800, **word},
+                {"text": "world", "start": 900, "end": 1300, **word},
+            ],
+        }
+    )
+    assert read_timed_words(message) == EXPECTED
