@@ -242,7 +242,7 @@ async def run_idle(requests: int) -> list[IdleRequest]:
             await asyncio.sleep(script.secs + 3.0)
             own = _OwnFrames(scene.ledger)
             rewritten, timer = scene.ledger.rewritten, _CutTimer(scene.ledger)
-            await scene.pair.user().broadcast_interruption()
+            await scene.pair.user().broadcast_interruption()  # type: ignore[no-untyped-call]
             await scene.top.push_frame(_silence())
             await asyncio.sleep(0.05)
             measured.append(
