@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pipecat_voicectx.processors.speaking_rate_tracker import SpeakingRateTracker
     from pipecat_voicectx.states.network import LinkBand, NetworkState
     from pipecat_voicectx.states.speaking_rate import SpeakingRateState
-    from pipecat_voicectx.voice_context import Part, VoiceContext, VoiceContextConfig
+    from pipecat_voicectx.voice_context import VoiceContext
+    from pipecat_voicectx.voice_settings import Part, VoiceContextConfig
 
 __all__ = [
     "BoundaryEvidence",
@@ -56,13 +57,13 @@ _HOMES = {
     "Orchestrator": "processors.orchestrator",
     "OrchestratorConfig": "processors.orchestrator",
     "Owner": "memory.pages",
-    "Part": "voice_context",
+    "Part": "voice_settings",
     "PlaybackLedger": "processors.playback_ledger",
     "PlaybackLedgerConfig": "processors.playback_ledger",
     "SpeakingRateState": "states.speaking_rate",
     "SpeakingRateTracker": "processors.speaking_rate_tracker",
     "VoiceContext": "voice_context",
-    "VoiceContextConfig": "voice_context",
+    "VoiceContextConfig": "voice_settings",
     "VoicePage": "memory.pages",
 }
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,35 +25,27 @@ from pipecat.turns.empty_user_turn import EmptyUserTurnConfig
 
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.pages import Owner
-from pipecat_voicectx.orchestrator.turn_hold import TurnHoldConfig
-from pipecat_voicectx.playback.speech_candidate import SpeechCandidateConfig
 from pipecat_voicectx.processors.acoustics_tracker import AcousticsTracker
 from pipecat_voicectx.processors.action_gate import ActionGate
 from pipecat_voicectx.processors.audio_pages import AudioPagesConfig, AudioPrompt
-from pipecat_voicectx.processors.false_interruption import FalseInterruptionConfig, FalseInterruptionRecovery
+from pipecat_voicectx.processors.false_interruption import FalseInterruptionRecovery
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
-from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig
 from pipecat_voicectx.processors.memory_tools import forget_function, remember_function
 from pipecat_voicectx.processors.network_tracker import NetworkTracker
-from pipecat_voicectx.processors.orchestrator import Orchestrator, OrchestratorConfig
+from pipecat_voicectx.processors.orchestrator import Orchestrator
 from pipecat_voicectx.processors.playback_ledger import PlaybackLedger, PlaybackLedgerConfig
 from pipecat_voicectx.processors.recall_tool import recall_function
 from pipecat_voicectx.processors.speaking_rate_tracker import SpeakingRateTracker
 from pipecat_voicectx.processors.speech_start import install_candidate_start
-from pipecat_voicectx.processors.speech_to_speech import SpeechToSpeech, SpeechToSpeechConfig
-from pipecat_voicectx.processors.state_reports import StateMessages, StateReports
+from pipecat_voicectx.processors.speech_to_speech import SpeechToSpeech
+from pipecat_voicectx.processors.state_reports import StateReports
 from pipecat_voicectx.processors.turn_hold_install import install_turn_hold
-from pipecat_voicectx.projection.recall_request import RecallToolConfig
 from pipecat_voicectx.runtimes.audio_input import takes_audio
 from pipecat_voicectx.runtimes.playout_position import PlayoutPositionSource
-from pipecat_voicectx.sources.affect_estimator import AffectEstimator
-from pipecat_voicectx.states.acoustics import AcousticConfig
-from pipecat_voicectx.states.affect import AffectConfig
-from pipecat_voicectx.states.network import NetworkConfig
 from pipecat_voicectx.stores.embedders import Embedder, FastEmbedder
-from pipecat_voicectx.stores.fact_session import FactsConfig
 from pipecat_voicectx.stores.page_memory import PageStoreConfig
 from pipecat_voicectx.stores.voice_speeds import VoiceSpeeds
+from pipecat_voicectx.voice_settings import Part, VoiceContextConfig
 
 __all__ = ["Part", "VoiceContext", "VoiceContextConfig"]
 
@@ -65,71 +55,6 @@ EventHandler: TypeAlias = Callable[..., Awaitable[None]]
 _WATCHDOG_MARGIN_SECS = 1.0
 # Chosen: an answer of half a minute is a long one; eight of them are 12 MB at 24 kHz.
 _RECORDED_TURN_SECS = 30.0
-
-
-class Part(Enum):
-    """What can be switched off on its own."""
-
-    SPEAKING_RATE = "speaking_rate"
-    NETWORK = "network"
-    ACOUSTICS = "acoustics"
-    """Noise, distortion and echo around the caller's words."""
-    AFFECT = "affect"
-    """An estimate of how the caller feels; see `AcousticsTracker` on where it may not be made."""
-    TURN_HOLD = "turn_hold"
-    """The reflex in front of the LLM; needs NETWORK to know when to act."""
-    MEMORY = "memory"
-    ORCHESTRATOR = "orchestrator"
-    PLAYBACK = "playback"
-
-
-ALL_PARTS = frozenset(Part)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoiceContextConfig:
-    """Settings of every part; the defaults are the ones all published figures were measured with."""
-
-    parts: frozenset[Part] = ALL_PARTS
-    """The parts that are built. Left out: not in the pipeline at all."""
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    """Thresholds of `NetworkTracker`."""
-    acoustics: AcousticConfig = field(default_factory=AcousticConfig)
-    """When noise and distortion are worth acting on."""
-    affect: AffectConfig = field(default_factory=AffectConfig)
-    """When an estimate of the caller's affect is claimed."""
-    affect_estimator: AffectEstimator | None = None
-    """An affect estimator of your own. None: the voice against its own baseline, and the words."""
-    turn_hold: TurnHoldConfig = field(default_factory=TurnHoldConfig)
-    """Deadlines of the turn hold."""
-    memory: MemoryProjectorConfig = field(default_factory=MemoryProjectorConfig)
-    """Budget and window of `MemoryProjector`."""
-    facts: FactsConfig | None = field(default_factory=FactsConfig)
-    """What is kept of the caller beside pages: read by local rules, kept by Mem0 over embedded Qdrant in `store_path`.
-    None: nothing. Another engine, extractor or judge goes in here."""
-    recording: AudioPagesConfig = field(default_factory=AudioPagesConfig)
-    """Bounds of what `record_audio` keeps, and whether the LLM is given it."""
-    recall_tool: RecallToolConfig | None = field(default_factory=RecallToolConfig)
-    """Limits of the `recall` function, offered once more is in memory than the window shows. None: not offered."""
-    orchestrator: OrchestratorConfig = field(default_factory=OrchestratorConfig)
-    """Functions and modes of `Orchestrator`."""
-    state_messages: StateMessages = StateMessages.OFF
-    """Whether a client is sent states and directives for a display."""
-    playback: PlaybackLedgerConfig = field(default_factory=PlaybackLedgerConfig)
-    """Clock and commit rules of `PlaybackLedger`."""
-    recovery: FalseInterruptionConfig | None = field(default_factory=FalseInterruptionConfig)
-    """When an interruption was none, so that the answer goes on. None: off. Needs PLAYBACK, and takes the place of
-    Pipecat's own `empty_user_turn`; a host that sets that to something of its own keeps it instead."""
-    speech_start: SpeechCandidateConfig | None = field(default_factory=SpeechCandidateConfig)
-    """When speech over the bot's voice is an interruption; a cough and "mhm" are none. None: off, any sound is.
-    Start strategies of the host or of a service stay as they are. Needs PLAYBACK."""
-
-    speech_to_speech: SpeechToSpeechConfig = field(default_factory=SpeechToSpeechConfig)
-    """Where `llm` hears and speaks by itself."""
-
-    def __post_init__(self) -> None:
-        if Part.TURN_HOLD in self.parts and Part.NETWORK not in self.parts:
-            raise UsageError("VoiceContextConfig.parts: TURN_HOLD needs NETWORK; add it or leave both out")
 
 
 class VoiceContext:
@@ -213,85 +138,46 @@ class VoiceContext:
         self._config = config or VoiceContextConfig()
         self._agent_id = agent_id
         self._transport, self._stt, self._llm, self._tts = transport, stt, llm, tts
-        speech = SpeechToSpeech.of(llm, self._config.speech_to_speech) if tts is None else None
-        if tts is None and speech is None:
+        self._speech = SpeechToSpeech.of(llm, self._config.speech_to_speech) if tts is None else None
+        if tts is None and self._speech is None:
             raise UsageError(
                 f"VoiceContext: tts is missing, and {type(llm).__name__} is no speech-to-speech service we know; "
                 "give the voice, or one of the services of docs/speech-to-speech.md"
             )
-        voice = tts if tts is not None else llm
         self._handlers: dict[str, list[EventHandler]] = {name: [] for name in self.EVENTS}
-        params = self._outlast_holds(user_params)
-        # A speech-to-speech service goes on by itself when an interruption was none.
-        recovers = (
-            Part.PLAYBACK in self._config.parts and self._config.recovery is not None and speech is None
-        )
-        if recovers and params.empty_user_turn == EmptyUserTurnConfig():
-            params = dataclasses.replace(params, empty_user_turn=None)
+        params = self._without_empty_turns(self._outlast_holds(user_params))
         self.aggregators = LLMContextAggregatorPair(
             context, user_params=params, assistant_params=assistant_params
         )
         """The host's aggregators, with turn holding around their stop strategies."""
-        parts = self._config.parts
-        self.speaking_rate = SpeakingRateTracker() if Part.SPEAKING_RATE in parts else None
-        self.network = (
-            NetworkTracker(transport=transport, config=self._config.network)
-            if Part.NETWORK in parts
-            else None
-        )
-        if self.speaking_rate is not None and self.network is not None:
-            self.speaking_rate.listen_to(self.network)
-        self.acoustics = (
-            AcousticsTracker(
-                output=transport.output() if Part.ACOUSTICS in parts else None,
-                acoustics=self._config.acoustics,
-                affect=self._config.affect if Part.AFFECT in parts else None,
-                estimator=self._config.affect_estimator,
-            )
-            if parts & {Part.ACOUSTICS, Part.AFFECT}
-            else None
-        )
-        if Part.TURN_HOLD in parts:
-            install_turn_hold(
-                self.aggregators.user(),
-                self._config.turn_hold,
-                handlers=[(name, self._relay(name)) for name in ("on_turn_held", "on_turn_released")],
-            )
+        self.speaking_rate = SpeakingRateTracker() if self._has(Part.SPEAKING_RATE) else None
+        self.network = self._network()
+        self.acoustics = self._acoustics()
         self.memory: MemoryProjector | None = None
-        if Part.MEMORY in parts:
+        if self._has(Part.MEMORY):
             self.memory = MemoryProjector(
                 owner=Owner(user_id=user_id or f"anonymous-{uuid.uuid4()}", agent_id=agent_id),
                 store=PageStoreConfig(path=store_path) if store_path is not None else None,
                 embedder=embedder or FastEmbedder(download=True),
                 config=self._config.memory,
-                stt=stt or (llm if speech is not None else None),
+                stt=stt or (llm if self._speech is not None else None),
                 facts=self._config.facts,
                 audio=self._recording() if record_audio else None,
                 played_audio=self._played_audio,
             )
             if self._config.recall_tool is not None:
                 self.memory.add_tool(recall_function(self.memory, config=self._config.recall_tool))
-        self.orchestrator: Orchestrator | None = None
-        if Part.ORCHESTRATOR in parts and speech is not None:
-            self.orchestrator = speech.orchestrator(context, self._config.orchestrator)
-        elif Part.ORCHESTRATOR in parts:
-            self.orchestrator = Orchestrator(
-                context=context,
-                llm=llm,
-                tts=tts,
-                voice_speeds=VoiceSpeeds(Path(store_path) / "voice_speeds.json") if store_path else None,
-                config=self._config.orchestrator,
-            )
+        self.orchestrator = self._orchestrator(context, store_path)
         self.state_reports = (
             StateReports(self.orchestrator, messages=self._config.state_messages)
             if self.orchestrator is not None
             else None
         )
         self.playback: PlaybackLedger | None = None
-        if Part.PLAYBACK in parts:
+        if self._has(Part.PLAYBACK):
             self.playback = PlaybackLedger(
                 context=context,
-                tts=voice,
+                tts=tts if tts is not None else llm,
                 output=transport.output(),
                 position=position,
                 config=self._playback_config(record_audio=record_audio),
@@ -299,28 +185,19 @@ class VoiceContext:
         self.action_gate = ActionGate(self.playback) if self.playback is not None else None
         """Makes tools with consequences wait until the user has heard what they rest on:
         `llm.register_function(name, voice.action_gate.guard(handler, ToolPolicy(...)))`. None without PLAYBACK."""
-        self.recovery: FalseInterruptionRecovery | None = None
-        if self.playback is not None and recovers and params.empty_user_turn is None:
-            self.recovery = FalseInterruptionRecovery(
-                self.playback,
-                context=context,
-                llm=llm,
-                user=self.aggregators.user(),
-                config=self._config.recovery,
-            )
-        if self.playback is not None and tts is not None and self._config.speech_start is not None:
-            install_candidate_start(self.aggregators.user(), self._config.speech_start)
+        self.recovery = self._recovery(context, params)
         self.speech_to_speech = (
-            speech.processors(
+            self._speech.processors(
                 orchestrator=self.orchestrator,
                 ledger=self.playback,
                 remembers=self.memory is not None,
-                holds=Part.TURN_HOLD in parts,
+                holds=self._has(Part.TURN_HOLD),
             )
-            if speech is not None
+            if self._speech is not None
             else []
         )
         """What stands directly in front of a speech-to-speech service; empty for a cascaded bot."""
+        self._install_turn_rules()
         self._connect_events()
 
     def processors(self) -> list[FrameProcessor]:
@@ -387,6 +264,75 @@ class VoiceContext:
             return handler
 
         return register
+
+    def _has(self, part: Part) -> bool:
+        return part in self._config.parts
+
+    @property
+    def _recovers(self) -> bool:
+        """A speech-to-speech service goes on by itself when an interruption was none."""
+        return self._has(Part.PLAYBACK) and self._config.recovery is not None and self._speech is None
+
+    def _network(self) -> NetworkTracker | None:
+        if not self._has(Part.NETWORK):
+            return None
+        network = NetworkTracker(transport=self._transport, config=self._config.network, stt=self._stt)
+        if self.speaking_rate is not None:
+            self.speaking_rate.listen_to(network)
+        return network
+
+    def _acoustics(self) -> AcousticsTracker | None:
+        if not (self._has(Part.ACOUSTICS) or self._has(Part.AFFECT)):
+            return None
+        return AcousticsTracker(
+            output=self._transport.output() if self._has(Part.ACOUSTICS) else None,
+            acoustics=self._config.acoustics,
+            affect=self._config.affect if self._has(Part.AFFECT) else None,
+            estimator=self._config.affect_estimator,
+        )
+
+    def _orchestrator(self, context: LLMContext, store_path: str | Path | None) -> Orchestrator | None:
+        if not self._has(Part.ORCHESTRATOR):
+            return None
+        if self._speech is not None:
+            return self._speech.orchestrator(context, self._config.orchestrator)
+        return Orchestrator(
+            context=context,
+            llm=self._llm,
+            tts=self._tts,
+            voice_speeds=VoiceSpeeds(Path(store_path) / "voice_speeds.json") if store_path else None,
+            config=self._config.orchestrator,
+        )
+
+    def _recovery(
+        self, context: LLMContext, params: LLMUserAggregatorParams
+    ) -> FalseInterruptionRecovery | None:
+        if self.playback is None or not self._recovers or params.empty_user_turn is not None:
+            return None
+        return FalseInterruptionRecovery(
+            self.playback,
+            context=context,
+            llm=self._llm,
+            user=self.aggregators.user(),
+            config=self._config.recovery,
+        )
+
+    def _install_turn_rules(self) -> None:
+        """When a turn ends, and which sounds begin one."""
+        if self._has(Part.TURN_HOLD):
+            install_turn_hold(
+                self.aggregators.user(),
+                self._config.turn_hold,
+                handlers=[(name, self._relay(name)) for name in ("on_turn_held", "on_turn_released")],
+            )
+        if self.playback is not None and self._tts is not None and self._config.speech_start is not None:
+            install_candidate_start(self.aggregators.user(), self._config.speech_start)
+
+    def _without_empty_turns(self, params: LLMUserAggregatorParams) -> LLMUserAggregatorParams:
+        """Ours takes the place of Pipecat's own answer to a turn without words, unless the host chose one."""
+        if self._recovers and params.empty_user_turn == EmptyUserTurnConfig():
+            return dataclasses.replace(params, empty_user_turn=None)
+        return params
 
     def _outlast_holds(self, params: LLMUserAggregatorParams | None) -> LLMUserAggregatorParams:
         params = params or LLMUserAggregatorParams()

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pipecat_voicectx
-from pipecat_voicectx.voice_context import VoiceContext, VoiceContextConfig
+from pipecat_voicectx.voice_context import VoiceContext
+from pipecat_voicectx.voice_settings import VoiceContextConfig
 
 DOCS = Path(__file__).parents[1] / "docs"
 SECTIONS = (

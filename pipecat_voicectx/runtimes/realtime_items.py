@@ -1,8 +1,8 @@
 """Keeps a realtime server's conversation bounded, and our blocks in it replaced.
 
 One request is in flight at a time: the next is sent when the server acknowledged or refused the one before, or did not
-answer. Old exchanges are deleted only while no answer is being made. A block (the voice states, what was recalled) is one item: the new one is created, then the old one
-deleted.
+answer. Old exchanges are deleted only while no answer is being made. A block (the voice states, what was recalled) is
+one item: the new one is created, then the old one deleted.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ UNDECIDED_SECS = 0.6
 # Breath before and the room's answer after speech are not the noise floor. Chosen.
 MARGIN_SECS = 0.15
 NOISE_MEMORY_SECS = 5.0
-# A cough or a door is in the loudest tenth of five seconds. Without it, the mean of white and pink noise, hum, a car and
-# babble is right to 1 dB (the median: 2 dB).
+# A cough or a door is in the loudest tenth of five seconds. Without it, the mean of white and pink noise, hum, a car
+# and babble is right to 1 dB (the median: 2 dB).
 QUIET_SHARE = 0.9
 # Fewer frames give no floor: half a second.
 FEWEST_NOISE_FRAMES = 25

@@ -25,6 +25,7 @@ RANKS = {
     "stores": 4,
     "runtimes": 4,
     "processors": 5,
+    "voice_settings": 6,
     "voice_context": 6,
     "observers": 7,
     "testing": 7,  # stands on everything a bot uses
@@ -38,6 +39,7 @@ RANKS = {
 }
 # Neighbours of one rank that are meant to know each other, and why.
 ALLOWED_PEERS = {
+    ("voice_context", "voice_settings"),
     ("orchestrator", "states"),
     ("runtimes", "sources"),  # what a client said is read in sources and acted on in runtimes
     ("projection", "memory"),  # the projector fits pages, which are memory's value type
