@@ -23,8 +23,9 @@ from pipecat.frames.frames import (
     SpeechControlParamsFrame,
     StartFrame,
 )
-from pipecat.processors.frame_processor import FrameDirection
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.processors.frameworks.rtvi.frames import RTVIClientMessageFrame
+from pipecat.services.stt_service import STTService
 from pipecat.transports.base_transport import BaseTransport
 
 from pipecat_voicectx.orchestrator.directives import SetVadSilenceDuration
@@ -32,6 +33,7 @@ from pipecat_voicectx.processors.audio_lane import AudioLane
 from pipecat_voicectx.processors.client_reception import ClientReception
 from pipecat_voicectx.processors.frames import DirectiveFrame, NetworkStateFrame
 from pipecat_voicectx.processors.stats_poller import StatsPoller
+from pipecat_voicectx.processors.stt_concealment import SttConcealment
 from pipecat_voicectx.signals.abrupt_cuts import AbruptCutDetector
 from pipecat_voicectx.signals.audio_gaps import AudioGap, PtsGapDetector
 from pipecat_voicectx.signals.concealment_pattern import (
@@ -74,6 +76,7 @@ class NetworkTracker(AudioLane):
         transport: BaseTransport | None = None,
         stats: Sequence[StatsSource] = (),
         config: NetworkConfig | None = None,
+        stt: FrameProcessor | None = None,
         pts_clock_hz: int | None = None,
         name: str | None = None,
     ) -> None:
@@ -82,6 +85,7 @@ class NetworkTracker(AudioLane):
             is replaced. Others: arrivals, presentation times and samples remain.
         stats: Further sources of reception counters.
         config: Thresholds.
+        stt: The service that short holes are filled for, where the configuration asks for it.
         pts_clock_hz: What presentation times count in; None finds out.
         """
         super().__init__(name=name)
@@ -96,6 +100,7 @@ class NetworkTracker(AudioLane):
         self._track_muted = False
         self._dtx = DiscontinuousSender()
         self._hole_secs = float("-inf")
+        self._concealment = self._concealing(stt, pts_clock_hz)
         self._client = ClientReception(self._estimator)
         self._task: asyncio.Task[None] | None = None
         self._pushed: NetworkState | None = None
@@ -110,6 +115,11 @@ class NetworkTracker(AudioLane):
     def state(self) -> NetworkState:
         """The uplink now."""
         return self._estimator.state(time.monotonic())
+
+    @property
+    def concealed_for_stt_secs(self) -> float:
+        """Audio that was invented for the speech-to-text service since the call began."""
+        return self._concealment.filled_secs if self._concealment is not None else 0.0
 
     @property
     def failed_reads(self) -> int:
@@ -142,6 +152,17 @@ class NetworkTracker(AudioLane):
         await self._stop()
         if self._link is not None:
             self._link.detach()
+        if self._concealment is not None:
+            self._concealment.detach()
+
+    def _concealing(self, stt: FrameProcessor | None, pts_clock_hz: int | None) -> SttConcealment | None:
+        longest_secs = self._config.conceal_for_stt_secs
+        if longest_secs <= 0.0:
+            return None
+        if not isinstance(stt, STTService):
+            logger.warning("{}: conceal_for_stt_secs is set, but `stt` is no STTService: holes stay", self)
+            return None
+        return SttConcealment(stt, longest_secs=longest_secs, pts_clock_hz=pts_clock_hz)
 
     def _start(self) -> None:
         if self._task is None:

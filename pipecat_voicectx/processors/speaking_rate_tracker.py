@@ -51,6 +51,7 @@ class SpeakingRateTracker(AudioLane):
         self._pushed = self._estimator.state
         self._said_no_times = False
         self._lost_total_secs = 0.0
+        self._filled_total_secs = 0.0
         self.failures = 0
         """Frames whose evaluation failed; each was forwarded all the same."""
         self._register_event_handler("on_speaking_rate")
@@ -106,10 +107,14 @@ class SpeakingRateTracker(AudioLane):
             speaker=frame.user_id or "",
         )
 
-    async def _line_changed(self, _network: NetworkTracker, state: NetworkState) -> None:
+    async def _line_changed(self, network: NetworkTracker, state: NetworkState) -> None:
         lost_secs = state.concealed_total_secs - self._lost_total_secs
         self._lost_total_secs = state.concealed_total_secs
-        self._joiner.lost(lost_secs, cut_out=bool(_CUTTING & set(state.sources)))
+        # What was filled for the recogniser is on its clock, like audio that somebody else concealed.
+        filled_secs = min(lost_secs, network.concealed_for_stt_secs - self._filled_total_secs)
+        self._filled_total_secs = network.concealed_for_stt_secs
+        self._joiner.lost(filled_secs, cut_out=False)
+        self._joiner.lost(lost_secs - filled_secs, cut_out=bool(_CUTTING & set(state.sources)))
 
     async def _publish(self) -> None:
         state = self._estimator.state

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.signals.short_holes import LONGEST_FILLED_SECS
 
 __all__ = ["LinkBand", "NetworkConfig", "NetworkEstimator", "NetworkSource", "NetworkState"]
 
@@ -110,10 +111,17 @@ class NetworkConfig:
     every 400 ms (RFC 6716, 2.1.9)."""
     source_expires_secs: float = 10.0
     """A source that said nothing for this long no longer stands in front of a weaker one."""
+    conceal_for_stt_secs: float = 0.0
+    """Holes up to this long are filled for the speech-to-text service, 0.06 at most; nobody else hears the filling and
+    nothing is measured on it. Needs presentation times. 0: off."""
 
     def __post_init__(self) -> None:
+        if not 0.0 <= self.conceal_for_stt_secs <= LONGEST_FILLED_SECS:
+            raise UsageError(
+                f"NetworkConfig.conceal_for_stt_secs must be within 0..0.06, is {self.conceal_for_stt_secs}"
+            )
         for name in self.__slots__:
-            if not 0.0 < getattr(self, name) <= 60.0:
+            if name != "conceal_for_stt_secs" and not 0.0 < getattr(self, name) <= 60.0:
                 raise UsageError(f"NetworkConfig.{name} must be within 0..60 s, is {getattr(self, name)}")
 
 
