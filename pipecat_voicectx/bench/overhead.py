@@ -101,12 +101,12 @@ def _figures(without: BenchBot, ours: BenchBot) -> dict[str, Any]:
         # Half of the pairs lie within this: how far the figure is to be believed.
         spread[name] = [round(float(np.percentile(more, share)), 1) for share in (25, 75)]
     idle_us = max(cost for name, cost in lines.items() if name.endswith("silence"))
-    row = {
+    row: dict[str, Any] = {
         "per_turn": _turn_row(ours),
         "per_audio_frame_us": max(lines.values()),
         "idle_cpu_share": round(idle_us / 1e6 / FRAME_SECS, 5),
     }
-    found = {**row, **row["per_turn"]}
+    found: dict[str, float] = {**row, **row["per_turn"]}
     return {
         **row,
         "audio_frame_us_by_line": lines,
