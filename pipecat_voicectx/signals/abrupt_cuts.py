@@ -6,12 +6,12 @@ speech that resumes at an edge proves the cut. How long silence is doubted depen
 
 - behind a *sharp* edge, or a weaker one from about the level of the last half second (who is done has become quieter
   before), or any edge while losses come thick: a second;
-- behind a weak edge from a level that had decayed, and behind no edge at all: a tenth of a second, which short losses
-  do not outlast; where longer ones were seen of late, as long as the longest. Losses come in clusters, and one of them
+- behind a weak edge from a level that had decayed, and behind no edge at all: 80 ms, which short losses do not
+  outlast; where longer ones were seen of late, as long as the longest. Losses come in clusters, and one of them
   may begin between two words.
 
 Weak edges and none at all count only on a line that was just seen to cut and to resume. The silence that is asked for
-comes after the doubt: a tenth of a second of that ends a turn about 0.3 s later. A hint, not evidence: a loss between
+comes after the doubt: 80 ms of that end a turn about 0.3 s later. A hint, not evidence: a loss between
 two words leaves no edge on a line that was good until then.
 """
 
@@ -49,7 +49,7 @@ THICK_LOSSES = 2
 # With the silence asked for afterwards, bursts of 1.2 s are waited out.
 DOUBTFUL_SECS = 1.0
 # Ends of turns that are doubted no longer than this come at most 0.3 s late, and losses up to 0.3 s are waited out.
-BRIEFLY_DOUBTFUL_SECS = 0.12
+BRIEFLY_DOUBTFUL_SECS = 0.08
 BRIEFLY_WAITED_OUT_SECS = 0.3
 # Losses remembered at once: more than fit into the time.
 MOST_LOSSES = 64
