@@ -202,6 +202,9 @@ class CascadedTaps:
         if number is None:
             return
         utterance = self._utterance(number)
+        if utterance.closed and not utterance.audio_samples:
+            # Pipecat gives a voice up after 3 s without sound; a slower one is played, and heard, all the same.
+            utterance.closed = utterance.broken_off = False
         if utterance.closed:  # a stream re-opened under the same name
             self._contexts.pop(frame.context_id)
             number = self._utterance_of(frame.context_id, frame)
