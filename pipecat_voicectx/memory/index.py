@@ -78,6 +78,11 @@ class PageIndex:
         return len(self._keys) * ROWS_PER_PAGE
 
     @property
+    def changes(self) -> int:
+        """Rows written so far: two rankings with the same number between them saw the same words."""
+        return self._words.changes
+
+    @property
     def dimension(self) -> int:
         return self._dimension
 

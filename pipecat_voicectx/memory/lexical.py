@@ -97,7 +97,8 @@ class LexicalIndex:
         self._window_lengths = np.zeros(64, np.float32)
         self._total_length = 0.0
         self._words: OrderedDict[str, _Word] = OrderedDict()
-        self._changes = 0
+        self.changes = 0
+        """Rows written so far."""
         self._changed: deque[int] = deque(maxlen=_KEPT_CHANGES)
 
     def extend(self, rows: int) -> None:
@@ -124,7 +125,7 @@ class LexicalIndex:
         self._lengths[row] += longer
         self._window_lengths[max(0, row - WINDOW_ROWS) : row + WINDOW_ROWS + 1] += longer
         self._total_length += longer
-        self._changes += 1
+        self.changes += 1
         self._changed.append(row)
 
     def prepare(self, tokens: Sequence[str]) -> None:
@@ -146,7 +147,7 @@ class LexicalIndex:
             return LexicalScores(turn, window, 0.0)
         words = [self._word(token) for token in chosen]
         oldest = min(word.changes for word in words)
-        changed = list(self._changed)[len(self._changed) - (self._changes - oldest) :]
+        changed = list(self._changed)[len(self._changed) - (self.changes - oldest) :]
         silent = sorted(set(ignored))
         near, counts, places = self._around(chosen, sorted({*silent, *changed}), frozenset(silent))
         lost = self._lost(chosen, silent)
@@ -182,7 +183,7 @@ class LexicalIndex:
 
     def _word(self, token: str) -> _Word:
         word = self._words.get(token)
-        age = self._changes - word.changes if word is not None else 0
+        age = self.changes - word.changes if word is not None else 0
         if word is None or age > (_KEPT_CHANGES if self.rows >= _LARGE_ROWS else 0):
             word = self._words[token] = self._worked_out(token)
             if len(self._words) > _KEPT_WORDS:
@@ -212,7 +213,7 @@ class LexicalIndex:
             windows = len(near)
             in_window = found / (found + self._window_norms(near))
         saturated = in_turn / (in_turn + self._norms(hits))
-        return _Word(rows, self._changes, hits, saturated, near, in_window, windows)
+        return _Word(rows, self.changes, hits, saturated, near, in_window, windows)
 
     def _around(
         self, tokens: Sequence[str], rows: Sequence[int], silent: frozenset[int]

@@ -179,21 +179,16 @@ def rank_pages(
     depth = min(len(page_scores), limit + len(exclude))
     best = np.argpartition(-page_scores, depth - 1)[:depth]
     best = best[np.argsort(-page_scores[best], kind="stable")]
-    ranked: list[RankedPage] = []
-    for position in best:
-        key = index.key_at(int(position))
-        if key is None or page_scores[position] == -np.inf:
-            break
-        if key in exclude:
-            continue
-        row = int(position) * ROWS_PER_PAGE
-        cosine, turn, window = (
-            max(float(values[row]), float(values[row + 1])) for values in (cosines, turn_bm25, window_bm25)
-        )
-        ranked.append(RankedPage(key, float(page_scores[position]), cosine, turn, window))
-        if len(ranked) == limit:
-            break
-    return ranked
+    best = best[page_scores[best] > -np.inf]
+    row = best * ROWS_PER_PAGE
+    evidence = [np.maximum(of[row], of[row + 1]).tolist() for of in (cosines, turn_bm25, window_bm25)]
+    found = zip(best.tolist(), page_scores[best].tolist(), *evidence, strict=True)
+    ranked = [
+        RankedPage(key, score, cosine, turn, window)
+        for position, score, cosine, turn, window in found
+        if (key := index.key_at(position)) is not None and key not in exclude
+    ]
+    return ranked[:limit]
 
 
 def _over_best(scores: FloatArray) -> FloatArray:

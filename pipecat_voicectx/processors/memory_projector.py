@@ -418,6 +418,7 @@ class MemoryProjector(BackgroundWork):
 
     async def _prepare(self, text: str, embed: Coroutine[Any, Any, None]) -> None:
         await embed
+        await self._guarded(self._planner.prepare)
         if self._audio is not None and self._audio.prompts:
             hits = self._memory.rank(text, exclude=self.open_page_ids, limit=_LIKELY_RECORDINGS)
             self._spawn_recording(self._audio.relevant([self._memory.pages[hit.key] for hit in hits]))

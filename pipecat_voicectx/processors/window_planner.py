@@ -28,7 +28,7 @@ from pipecat_voicectx.processors.tool_advertising import advertise_schemas
 from pipecat_voicectx.projection.block import RecalledLine, block_message
 from pipecat_voicectx.projection.filling import filling_order
 from pipecat_voicectx.projection.follower import ContextFollower
-from pipecat_voicectx.projection.recall import RecallPlan, plan_recall
+from pipecat_voicectx.projection.recall import RecallPlan, plan_recall, warm_page
 from pipecat_voicectx.projection.window import Exchange, WindowEdit, edit_window, leaving_exchanges
 from pipecat_voicectx.stores.fact_session import FactSession
 from pipecat_voicectx.stores.page_memory import PageMemory
@@ -99,6 +99,8 @@ class WindowPlanner:
         """Pages of this call, in their order."""
         # This call's bot turns that answer nobody: their text stands at the top of the context anyway.
         self._greetings: set[str] = set()
+        # What the window will show at the next turn, if nothing unusual is said.
+        self._foreseen: set[str] = set()
 
     def add_tool(self, schema: FunctionSchema) -> None:
         """A function that is offered from when there is more in memory than the window shows.
@@ -114,6 +116,13 @@ class WindowPlanner:
             self._user_turns[page.id] = None
         else:
             self._greetings.add(page.id)
+
+    def prepare(self) -> None:
+        """The user is speaking: ranks and counts for what was heard so far, off the response path."""
+        if self._block_for is not None and self._memory.latest_heard == self._block_for[1]:
+            return
+        for page in self._memory.prepare_ranking(exclude=self._foreseen)[: self._recall.max_pages]:
+            warm_page(page, self._recall)
 
     def project(self, context: LLMContext, *, provisional: bool) -> Projection:
         """Edits the context for its next request. A provisional one leaves no trace here."""
@@ -148,6 +157,8 @@ class WindowPlanner:
             context.set_messages(list(edit.messages))  # type: ignore[arg-type]
         if not provisional:
             self._block, self._block_for = block, turn
+            staying = edit.kept[-self._config.keep_exchanges :] if self._config.keep_exchanges else ()
+            self._foreseen = self._pages_in(staying) | self._greetings
             self._offer_tools(context, edit.kept)
         return Projection(text=text, edit=edit, plan=plan, by_meaning=by_meaning, resumed=resumed)
 

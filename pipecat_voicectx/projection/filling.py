@@ -1,16 +1,17 @@
 """What comes back of a call though nothing says that it is relevant, while the recall budget has room.
 
 "Which one would you recommend?" shares no word with the wish of ten minutes ago that decides it. What has left the
-window of the call that is going on is the likeliest thing to be meant, so it fills what relevance leaves free: first
-what the caller stated (a wish, a name, a limit), then what they asked; the newest first among equals. It never shortens
-or displaces a page that is relevant.
+window of the call that is going on is the likeliest thing to be meant, so what the caller stated there (a wish, a name,
+a limit) fills what relevance leaves free, the newest first. A question that was answered and small talk do not: they
+come back when something matches them. A filling page never shortens or displaces one that is relevant.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum, auto
 from functools import lru_cache
+from itertools import islice
 
 from pipecat_voicectx.memory.cleaning import is_low_signal
 from pipecat_voicectx.memory.pages import VoicePage
@@ -21,39 +22,27 @@ __all__ = ["fill", "filling_order"]
 
 # Chosen: a call of hours has a thousand pages; so many of the latest are looked at.
 _LOOKED_AT = 120
-
-
-class _Kind(Enum):
-    STATED = auto()
-    ASKED = auto()
-    NOTHING = auto()
+# What is done when it was answered. Chosen; English only, as `is_question`.
+_REQUEST = re.compile(
+    r"^\s*(?:please\s+)?(?:tell|show|give|spell|repeat|say|explain|describe|list|read|play|sing)\b",
+    re.IGNORECASE,
+)
 
 
 @lru_cache(maxsize=512)
-def _kind(text: str) -> _Kind:
-    if is_low_signal(text):
-        return _Kind.NOTHING
-    return _Kind.ASKED if is_question(text) else _Kind.STATED
+def _is_statement(text: str) -> bool:
+    return not (is_question(text) or _REQUEST.match(text) or is_low_signal(text))
 
 
 def filling_order(newest_first: Iterable[VoicePage], *, limit: int) -> list[str]:
-    """The pages of a call that should come back first: what the caller stated, then what they asked.
+    """The pages of a call that should come back first: the latest in which the caller stated something.
 
     Args:
         newest_first: Pages of this call that are not in the window.
         limit: Most pages.
     """
-    stated: list[str] = []
-    asked: list[str] = []
-    for number, page in enumerate(newest_first):
-        if len(stated) >= limit or number >= _LOOKED_AT:
-            break
-        kind = _kind(page.user_text)
-        if kind is _Kind.STATED:
-            stated.append(page.id)
-        elif kind is _Kind.ASKED:
-            asked.append(page.id)
-    return [*stated, *asked][:limit]
+    looked_at = islice(newest_first, _LOOKED_AT)
+    return list(islice((page.id for page in looked_at if _is_statement(page.user_text)), limit))
 
 
 def fill(

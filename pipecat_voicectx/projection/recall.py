@@ -20,7 +20,7 @@ from pipecat_voicectx.projection.projector import Budget, Candidate, Fidelity, P
 from pipecat_voicectx.projection.recall_request import page_handle
 from pipecat_voicectx.projection.topics import TopicSummary, best_topic
 
-__all__ = ["RecallConfig", "RecallPlan", "RecalledPage", "page_transcript", "plan_recall"]
+__all__ = ["RecallConfig", "RecallPlan", "RecalledPage", "page_transcript", "plan_recall", "warm_page"]
 
 # A line's dash and end, rounded up.
 _LINE_TOKENS = 2
@@ -100,6 +100,12 @@ def page_transcript(page: VoicePage) -> str:
     return " ".join(part for part in parts if part)
 
 
+def warm_page(page: VoicePage, config: RecallConfig) -> None:
+    """Counts what `plan_recall` will count of a page: estimates of texts are remembered."""
+    estimate_tokens(escape_recalled(page_transcript(page)))
+    estimate_tokens(escape_recalled(_summary(page, config)))
+
+
 def plan_recall(
     ranked: Sequence[RankedPage],
     pages: Mapping[str, VoicePage],
@@ -154,7 +160,9 @@ def plan_recall(
             relevance=-place,
             audio_tokens=_audio_cost(pages[hit.key], audio_secs.get(hit.key), count),
             transcript_tokens=count(escape_recalled(texts[hit.key][0])) + _LINE_TOKENS,
-            summary_tokens=count(texts[hit.key][1]) + _LINE_TOKENS if texts[hit.key][1] else None,
+            summary_tokens=count(escape_recalled(texts[hit.key][1])) + _LINE_TOKENS
+            if texts[hit.key][1]
+            else None,
             floor=Fidelity.TRANSCRIPT if place < config.full_pages else Fidelity.OMITTED,
         )
         for place, hit in enumerate(relevant)

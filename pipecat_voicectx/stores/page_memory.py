@@ -47,6 +47,8 @@ _BEYOND_HITS = 10
 _SCENE_BONUS = 1.0
 # Chosen: among so many, a page that sounds as asked for is also ranked by its words.
 _SCENE_HITS = 200
+# Chosen: more than a block takes.
+_HITS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +256,11 @@ class PageMemory:
         self._index.prepare_words(tokenize(text))
         return self._search.run if self._search.want(text) else None
 
+    @property
+    def latest_heard(self) -> str:
+        """What `prepare_query` was last called with."""
+        return self._search.latest
+
     def has_embedding_for(self, text: str) -> bool:
         """Whether a ranking of `text` would use meaning."""
         return self._search.usable(text) is not None
@@ -263,7 +270,18 @@ class PageMemory:
         query = self._search.usable(text)
         return query.vector if query is not None else None
 
-    def rank(self, text: str, *, exclude: Collection[str] = (), limit: int = 12) -> list[RankedPage]:
+    def prepare_ranking(self, *, exclude: Collection[str], limit: int = _HITS) -> list[VoicePage]:
+        """Ranks for what was heard last, so that `rank` at the turn's end need not; returns the best pages.
+
+        Args:
+            exclude: What the window is going to show then.
+            limit: As `rank` is going to be asked for.
+        """
+        self._index_rest(exclude=exclude)
+        hits = self._search.prepare(exclude=exclude, limit=2 * limit)
+        return [self._pages[hit.key] for hit in hits[:limit] if hit.key in self._pages]
+
+    def rank(self, text: str, *, exclude: Collection[str] = (), limit: int = _HITS) -> list[RankedPage]:
         """The best pages for `text`, with what is ready now; what came too late for the turn before is among them."""
         self._index_rest(exclude=exclude)
         sounding = self.sounding(text)

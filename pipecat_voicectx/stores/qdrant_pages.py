@@ -102,16 +102,18 @@ class QdrantPages:
             self._client.close()
             raise
 
-    def upsert(self, stored: StoredPage) -> None:
-        """Writes a page under its id.
+    def upsert(self, *pages: StoredPage) -> None:
+        """Writes pages under their ids, all in one request.
 
         Raises:
             UnavailableError: The database does not answer, or the disk is full.
         """
-        point = models.PointStruct(
-            id=stored.page.id, vector=_mean(stored.vectors, self._stamp.dimension), payload=_payload(stored)
-        )
-        self._call("upsert", lambda: self._client.upsert(self._collection, [point], wait=True))
+        size = self._stamp.dimension
+        points = [
+            models.PointStruct(id=item.page.id, vector=_mean(item.vectors, size), payload=_payload(item))
+            for item in pages
+        ]
+        self._call("upsert", lambda: self._client.upsert(self._collection, points, wait=True))
 
     def get(self, owner: Owner, page_id: str) -> VoicePage | None:
         """One page, if it is the owner's."""

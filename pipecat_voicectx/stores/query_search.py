@@ -57,6 +57,33 @@ class _Staged:
     used_for: frozenset[str] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A ranking that was made while the user spoke."""
+
+    text: str
+    query: QueryVector | None
+    exclude: frozenset[str]
+    limit: int
+    index: PageIndex
+    changes: int
+    hits: list[RankedPage]
+
+    def serves(
+        self, text: str, query: QueryVector | None, exclude: Collection[str], limit: int, index: PageIndex
+    ) -> bool:
+        """Whether a ranking now would give the same. A page that is excluded since must not be in the index."""
+        return (
+            self.text == text
+            and self.query is query
+            and self.limit == limit
+            and self.index is index
+            and self.changes == index.changes
+            and all(key in exclude for key in self.exclude)
+            and all(key in self.exclude or key not in index for key in exclude)
+        )
+
+
 class QuerySearch:
     """The query of one session. All methods are for the event loop's thread.
 
@@ -88,10 +115,13 @@ class QuerySearch:
         self._embedder_failed = False
         self._missed: tuple[str, Collection[str]] | None = None
         self._staged: _Staged | None = None
+        self._ready: _Ready | None = None
+        self.latest = ""
+        """What the user was last heard to say."""
 
     def want(self, text: str) -> bool:
         """The user is saying this. True: await `run`; False: it is under way already, or there is nothing to embed."""
-        self._wanted = text
+        self._wanted = self.latest = text
         if self._embedding or not text.strip():
             return False
         self._embedding = True
@@ -123,10 +153,26 @@ class QuerySearch:
         """The best pages for `text` with what is ready now, and what was found too late for the turn before."""
         query = self.usable(text)
         self._missed = None if query is not None else (text, frozenset(exclude))
-        cosines = query.cosines if query is not None else None
-        page_query = PageQuery(text=text, cosines=cosines)
-        hits = rank_pages(self._index(), page_query, weights=self._weights, exclude=exclude, limit=limit)
+        ready, self._ready = self._ready, None
+        if ready is not None and ready.serves(text, query, exclude, limit, self._index()):
+            hits = ready.hits
+        else:
+            hits = self._ranked(text, query, exclude, limit)
         return self._with_staged(hits, text, query, exclude)
+
+    def prepare(self, *, exclude: Collection[str], limit: int) -> list[RankedPage]:
+        """Ranks for what was heard last. If that was all, and the window is then as foreseen, `rank` gives this."""
+        text, index = self.latest, self._index()
+        query = self.usable(text)
+        hits = self._ranked(text, query, exclude, limit)
+        self._ready = _Ready(text, query, frozenset(exclude), limit, index, index.changes, hits)
+        return hits
+
+    def _ranked(
+        self, text: str, query: QueryVector | None, exclude: Collection[str], limit: int
+    ) -> list[RankedPage]:
+        page_query = PageQuery(text=text, cosines=query.cosines if query is not None else None)
+        return rank_pages(self._index(), page_query, weights=self._weights, exclude=exclude, limit=limit)
 
     def note_failure(self, error: VoiceContextError) -> None:
         """Says once that memory goes on without meaning."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -222,13 +222,24 @@ def test_old_exchanges_leave_the_request_and_relevant_ones_come_back_as_one_bloc
     assert call.reports[-1].tokens.recalled > 0
 
 
-def test_a_turn_about_nothing_stored_recalls_nothing() -> None:
+def test_a_turn_about_nothing_stored_recalls_what_the_caller_wishes_and_nothing_else() -> None:
+    async def script(call: Call) -> None:
+        await trip_then_drift(call)
+        sent = await call.user("Please spell zeppelin.")
+        assert "must allow pets" in sent
+        assert "joke" not in sent
+        assert "Mars" not in sent
+
+    in_call(script, config=SMALL)
+
+
+def test_without_filling_a_turn_about_nothing_stored_recalls_nothing() -> None:
     async def script(call: Call) -> None:
         await trip_then_drift(call)
         sent = await call.user("Please spell zeppelin.")
         assert "<recalled_context>" not in sent
 
-    in_call(script, config=SMALL)
+    in_call(script, config=replace(SMALL, recall=replace(SMALL.recall, fill_pages=0)))
 
 
 def test_the_last_exchanges_stay_word_for_word_and_the_system_message_always_does() -> None:
