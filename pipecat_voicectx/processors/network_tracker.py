@@ -263,8 +263,11 @@ class NetworkTracker(AudioLane):
         due_secs = time.monotonic()
         while True:
             due_secs += SAMPLE_PERIOD_SECS
-            await asyncio.sleep(max(0.0, due_secs - time.monotonic()))
+            # A clock that went back must not keep it from looking.
+            await asyncio.sleep(min(max(0.0, due_secs - time.monotonic()), SAMPLE_PERIOD_SECS))
             now_secs = time.monotonic()
+            if due_secs - now_secs > SAMPLE_PERIOD_SECS:
+                due_secs = now_secs
             late = now_secs - due_secs > SAMPLE_PERIOD_SECS
             if late:
                 # The loop itself was held up: audio that came meanwhile is still queued, and its absence says
@@ -289,7 +292,7 @@ class NetworkTracker(AudioLane):
                 await self.push_error(f"network state not updated: {type(error).__name__}", exception=error)
 
     async def _publish(self, now_secs: float) -> None:
-        if now_secs - self._pushed_secs < SAMPLE_PERIOD_SECS - 1e-6:
+        if 0.0 <= now_secs - self._pushed_secs < SAMPLE_PERIOD_SECS - 1e-6:
             return
         state = self._estimator.state(now_secs)
         if not self._is_news(state, now_secs):
@@ -314,4 +317,4 @@ class NetworkTracker(AudioLane):
             or (state.stall_secs > 0.0) is not (last.stall_secs > 0.0)
         ):
             return True
-        return state.impaired and now_secs - self._pushed_secs >= REPEAT_SECS
+        return state.impaired and not 0.0 <= now_secs - self._pushed_secs < REPEAT_SECS

@@ -115,6 +115,8 @@ class AcousticEstimator:
 
     def add_frames(self, powers: Sequence[float], clipped: Sequence[bool], *, ended_secs: float) -> None:
         """20 ms frames in a row, the last of which ended at `ended_secs`."""
+        if self._undecided and self._undecided[-1][0] > ended_secs:
+            self._clock_went_back(ended_secs)
         started_secs = ended_secs - len(powers) * FRAME_SECS
         for number, (power, cut) in enumerate(zip(powers, clipped, strict=True)):
             if power > 0.0:
@@ -145,6 +147,13 @@ class AcousticEstimator:
         verdict = self._echo_score > 0.7 or (bool(self._state.echo) and self._echo_score > 0.3)
         delay_secs = evidence.delay_secs if verdict and heard else self._state.echo_delay_secs
         return self._assign(echo=verdict, echo_delay_secs=delay_secs if verdict else None)
+
+    def _clock_went_back(self, now_secs: float) -> None:
+        """What waits has times that never come: it is nobody's, and who speaks does so from now on."""
+        self._undecided.clear()
+        self._spoken = None
+        if self._speaking_since_secs is not None:
+            self._speaking_since_secs = now_secs
 
     def _decide(self, until_secs: float) -> None:
         """Counts waiting frames up to `until_secs` as what they were."""

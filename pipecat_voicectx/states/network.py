@@ -137,6 +137,9 @@ PRECEDENCE = (
     NetworkSource.DAILY_STATS,
 )
 
+# Measurements of one instant come in any order; what is further back is another clock. Chosen.
+CLOCK_TOLERANCE_SECS = 1.0
+
 
 class NetworkEstimator:
     """Folds measurements of one call into a `NetworkState`.
@@ -159,6 +162,7 @@ class NetworkEstimator:
         self._last_impaired_secs: float | None = None
         self._last_audio_secs: float | None = None
         self._first_secs: float | None = None
+        self._now_secs = float("-inf")
         self._jitter_secs: float | None = None
         self._rtt_secs: float | None = None
         self._muted = False
@@ -201,6 +205,7 @@ class NetworkEstimator:
 
     def add_audio(self, *, now_secs: float) -> None:
         """A frame of audio arrived."""
+        self._follow_clock(now_secs)
         if self._first_secs is None:
             self._first_secs = now_secs
         if self._stall(now_secs) > 0.0:
@@ -276,6 +281,18 @@ class NetworkEstimator:
             muted=self._muted,
             sources=self._sources(now_secs),
         )
+
+    def _follow_clock(self, now_secs: float) -> None:
+        """A clock that went back would leave losses in the future: everything happened by now."""
+        if now_secs < self._now_secs - CLOCK_TOLERANCE_SECS:
+            self._losses.clear()
+            self._packets.clear()
+            self._alive = dict.fromkeys(self._alive, now_secs)
+            for name in ("_last_loss_secs", "_last_impaired_secs", "_last_audio_secs"):
+                if getattr(self, name) is not None:
+                    setattr(self, name, now_secs)
+            self._now_secs = now_secs
+        self._now_secs = max(self._now_secs, now_secs)
 
     def _stall(self, now_secs: float) -> float:
         if self._muted or self._last_audio_secs is None:

@@ -165,3 +165,17 @@ def test_memory_stays_flat_over_a_lossy_hour() -> None:
 def test_a_threshold_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(UsageError, match="recovery_secs"):
         NetworkConfig(recovery_secs=0.0)
+
+
+def test_a_clock_that_goes_back_leaves_no_loss_in_the_future() -> None:
+    link = NetworkEstimator()
+    link.add_audio(now_secs=5_000.0)
+    link.add_concealed(NetworkSource.AUDIO_PTS, now_secs=5_000.0, secs=0.5, silent_secs=0.5)
+    assert link.state(5_000.0).band is LinkBand.POOR
+    for step in range(300):
+        link.add_audio(now_secs=10.0 + 0.02 * step)
+    after = link.state(16.0)
+    assert after.band is LinkBand.GOOD
+    assert after.concealed_total_secs == 0.5
+    assert after.healthy_secs is not None
+    assert after.healthy_secs >= 5.0
