@@ -139,7 +139,15 @@ class BrainState:
             state.emergence.load_json(data["emergence"])
             state.requests = [MemoryRequest.from_json(each) for each in data.get("requests", [])]
             state._handled = OrderedDict.fromkeys(str(each) for each in data["handled"])
-        except (OSError, ValueError, KeyError, TypeError, BadInputError) as error:
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            ArithmeticError,
+            BadInputError,
+        ) as error:
             logger.warning("the brains' file cannot be used ({}); it is set aside", type(error).__name__)
             _set_aside(path)
             return cls(), False
