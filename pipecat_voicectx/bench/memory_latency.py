@@ -1,4 +1,4 @@
-"""How long the response path takes with N pages stored, and how long an engine's own search would.
+"""How long the response path takes with N pages and N facts stored, and how long an engine's own search would.
 
 Path: from a context frame leaving the processor in front of ours to its arrival at the one behind, event loop and
 queues included; the query's embedding is ready, as it is when transcripts come before the turn's end. Texts are made of
@@ -24,12 +24,18 @@ from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.workers.runner import WorkerRunner
 
+from pipecat_voicectx.memory.facts import USER, Assertion, Fact, fact_id
 from pipecat_voicectx.memory.index import FloatArray
 from pipecat_voicectx.memory.pages import BotTextSource, Owner, VoicePage, page_id
+from pipecat_voicectx.memory.reconcile import Add
 from pipecat_voicectx.memory.records import MemoryRecord, record_id
 from pipecat_voicectx.memory.summary import summarize_exchange
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
+from pipecat_voicectx.stores.embedders import Embedder
+from pipecat_voicectx.stores.fact_session import FactsConfig
+from pipecat_voicectx.stores.fact_writer import FactWriter
 from pipecat_voicectx.stores.mem0_engine import Mem0Engine
+from pipecat_voicectx.stores.memory_folder import facts_path
 from pipecat_voicectx.stores.qdrant_pages import StoredPage
 
 __all__ = ["RandomEmbedder", "measure_engine", "measure_path"]
@@ -39,6 +45,8 @@ _WORDS = [f"word{n}" for n in range(8_000)]
 _CUMULATIVE = list(itertools.accumulate(1 / (n + 1) for n in range(8_000)))
 _TURN_WORDS = 20
 _QUERY_WORDS = 12
+_FACT_WORDS = 6
+_ATTRIBUTES = ("like", "have", "want", "take", "plan", "use")
 # The engine is asked so often; its times are far from each other's noise. A query over 10,000 records takes a second.
 _ENGINE_QUERIES = 9
 
@@ -71,25 +79,40 @@ class _Stamp(FrameProcessor):
         await self.push_frame(frame, direction)
 
 
-def measure_path(pages: int, *, turns: int, seed: int) -> tuple[list[float], list[float]]:
-    """Seconds on the path for each of `turns` turns: with the event loop, and the projector's own part."""
-    return asyncio.run(_path(pages, turns, random.Random(seed)))
+def measure_path(pages: int, *, turns: int, seed: int, facts: bool = True) -> tuple[list[float], list[float]]:
+    """Seconds on the path for each of `turns` turns: with the event loop, and the projector's own part.
+
+    With `facts`, the caller has as many facts as pages in the default engine, and each turn recalls from both.
+    """
+    with tempfile.TemporaryDirectory(prefix="voicectx-bench-") as folder:
+        return asyncio.run(_path(pages, turns, random.Random(seed), Path(folder) if facts else None))
 
 
-async def _path(count: int, turns: int, rng: random.Random) -> tuple[list[float], list[float]]:
+async def _path(
+    count: int, turns: int, rng: random.Random, folder: Path | None
+) -> tuple[list[float], list[float]]:
     before, after = _Stamp(), _Stamp()
-    projector = MemoryProjector(owner=_OWNER, embedder=RandomEmbedder(), stt=before, session_id="now")
+    config = None
+    if folder is not None:
+        await _store_facts(folder, count, rng)
+        config = FactsConfig(engine=lambda _, embedder: _default_engine(folder, embedder))
+    projector = MemoryProjector(
+        owner=_OWNER, embedder=RandomEmbedder(), stt=before, session_id="now", facts=config
+    )
     own: list[float] = []
     projector.add_event_handler("on_projected", lambda _p, report: own.append(report.took_secs))
-    vectors = np.random.default_rng(1).normal(size=(count, 2, 384)).astype(np.float32)
-    projector.memory.preload(
-        [StoredPage(_page(n, rng), (vectors[n, 0], vectors[n, 1])) for n in range(count)]
-    )
     worker = PipelineWorker(Pipeline([before, projector, after]), cancel_on_idle_timeout=False)
     runner = WorkerRunner(handle_sigint=False)
     await runner.add_workers(worker)
     running = asyncio.create_task(runner.run())
     await asyncio.sleep(0.3)
+    known = projector.facts.memory if projector.facts is not None else None
+    while known is not None and known.size < count:  # noqa: ASYNC110  loaded while a call connects
+        await asyncio.sleep(0.05)
+    vectors = np.random.default_rng(1).normal(size=(count, 2, 384)).astype(np.float32)
+    projector.memory.preload(
+        [StoredPage(_page(n, rng), (vectors[n, 0], vectors[n, 1])) for n in range(count)]
+    )
     context = LLMContext([{"role": "system", "content": "You are a helpful voice agent."}])
     for number in range(turns + 3):
         text = _text(_QUERY_WORDS, rng)
@@ -105,6 +128,36 @@ async def _path(count: int, turns: int, rng: random.Random) -> tuple[list[float]
     path = [b - a for a, b in zip(before.times_secs, after.times_secs, strict=True)]
     # The first turns warm caches and pay for imports.
     return path[3:], own[3:]
+
+
+def _default_engine(folder: Path, embedder: Embedder) -> Mem0Engine:
+    return Mem0Engine(embedder=embedder, path=facts_path(folder), timeout_secs=600)
+
+
+async def _store_facts(folder: Path, count: int, rng: random.Random) -> None:
+    engine = _default_engine(folder, RandomEmbedder())
+    writer = FactWriter(_OWNER, engine)
+    try:
+        for start in range(0, count, 500):
+            writer.apply(Add(fact=_fact(n, rng)) for n in range(start, min(start + 500, count)))
+            await writer.write()
+    finally:
+        await engine.close()
+
+
+def _fact(number: int, rng: random.Random) -> Fact:
+    value = _text(_FACT_WORDS, rng)
+    said = Assertion(subject=USER, attribute=rng.choice(_ATTRIBUTES), value=value, statement="")
+    return Fact(
+        id=fact_id(said, began_wall_secs=20.0 * number),
+        subject=said.subject,
+        attribute=said.attribute,
+        value=value,
+        statement=f"The user has {said.attribute} {value}.",
+        valid_from_wall_secs=20.0 * number,
+        source_turns=(str(number),),
+        last_said_wall_secs=20.0 * number,
+    )
 
 
 def measure_engine(records: int, *, seed: int) -> list[float]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +22,7 @@ from pipecat_voicectx.demo.llm_host import SCRIPTED_LLM_ENV
 from pipecat_voicectx.demo.recorded_stt import RecordedCallSTT
 from pipecat_voicectx.demo.scenario import load_scenario
 from pipecat_voicectx.demo.typed_stt import TypedOnlySTT
-from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from pipecat_voicectx.stores.embedders import Embedder
@@ -135,7 +137,11 @@ def preload() -> None:
         raise SystemExit(2)
     if os.environ.get("VOICECTX_DEMO_PLUGIN", "1") != "0":
         import pipecat_voicectx.voice_context  # noqa: F401
+        from pipecat_voicectx.stores.mem0_engine import load_mem0
 
+        # Facts are kept by Mem0, whose import holds Python for 200 ms: before a call, never in one.
+        with contextlib.suppress(UnavailableError):  # not installed: facts say so, once
+            load_mem0(Path(tempfile.mkdtemp(prefix="voicectx-mem0-")))
         folder = os.environ.get(_EMBEDDINGS_ENV)
         if folder or os.environ.get(SCRIPTED_LLM_ENV) == "1":
             _embedder(folder or None)
