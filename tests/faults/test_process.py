@@ -1,0 +1,102 @@
+"""The process is told to stop, killed, or taken down in another order than it was built."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from pipecat_voicectx.memory.pages import Owner
+from pipecat_voicectx.stores.embedders import LexicalEmbedder
+from pipecat_voicectx.stores.page_store import open_page_store
+from pipecat_voicectx.testing.scripted_session import Session
+from tests.faults.calls import call, exchange
+
+BOT = """
+import asyncio, sys
+from pathlib import Path
+from pipecat.frames.frames import LLMContextFrame
+from pipecat.pipeline.pipeline import Pipeline
+from pipecat.pipeline.worker import PipelineWorker
+from pipecat.processors.aggregators.llm_context import LLMContext
+from pipecat.workers.runner import WorkerRunner
+from pipecat_voicectx.memory.pages import Owner
+from pipecat_voicectx.processors.memory_projector import MemoryProjector
+from pipecat_voicectx.stores.embedders import LexicalEmbedder
+from pipecat_voicectx.stores.page_memory import PageStoreConfig
+
+async def main():
+    projector = MemoryProjector(
+        owner=Owner(user_id="ann"), store=PageStoreConfig(path=Path(sys.argv[1])), embedder=LexicalEmbedder()
+    )
+    worker = PipelineWorker(Pipeline([projector]), cancel_on_idle_timeout=False)
+    runner = WorkerRunner(handle_sigint=True, handle_sigterm=True)
+    await runner.add_workers(worker)
+    context = LLMContext()
+
+    async def talk():
+        await asyncio.sleep(0.5)
+        for n in range(3):
+            context.add_message({"role": "user", "content": f"question {n}"})
+            await worker.queue_frame(LLMContextFrame(context=context))
+            await asyncio.sleep(0.2)
+            context.add_message({"role": "assistant", "content": f"answer {n}"})
+        print("talked", flush=True)
+
+    talking = asyncio.ensure_future(talk())
+    await runner.run()
+    await talking
+
+asyncio.run(main())
+print("ended", flush=True)
+"""
+
+
+def test_sigterm_writes_the_last_exchange_before_the_process_ends(tmp_path: Path) -> None:
+    bot = subprocess.Popen(
+        [sys.executable, "-c", BOT, str(tmp_path / "m")],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert bot.stdout is not None
+    assert bot.stdout.readline() == "talked\n"
+    os.kill(bot.pid, signal.SIGTERM)
+    assert bot.stdout.read() == "ended\n"
+    assert bot.wait(15) == 0
+    store = open_page_store(tmp_path / "m", embedder=LexicalEmbedder())
+    pages = {each.page.user_text: each.page.bot_text for each in store.load(Owner(user_id="ann"))}
+    store.close()
+    assert pages == {f"question {n}": f"answer {n}" for n in range(3)}
+
+
+def test_parts_that_are_taken_down_twice_and_backwards_end_all_the_same(tmp_path: Path) -> None:
+    async def script(session: Session) -> None:
+        await exchange(session, "hello there")
+        assert session.voice is not None
+        parts = [
+            each
+            for each in session.voice.processors()
+            if type(each).__module__.startswith("pipecat_voicectx.processors")
+        ]
+        for part in reversed(parts):
+            await part.cleanup()
+        for part in parts:
+            await part.cleanup()
+
+    outcome = call(script, user_id="ann", store_path=tmp_path / "m")
+    assert outcome.log.errors == []
+    store = open_page_store(tmp_path / "m", embedder=LexicalEmbedder())
+    assert [each.page.user_text for each in store.load(Owner(user_id="ann"))] == ["hello there"]
+    store.close()
+
+
+def test_a_call_that_ends_in_the_middle_of_everything_ends(tmp_path: Path) -> None:
+    async def script(session: Session) -> None:
+        await exchange(session, "hello there")
+        await session.say("tell me more")
+        await session.speaking()
+
+    call(script, user_id="ann", store_path=tmp_path / "m")
