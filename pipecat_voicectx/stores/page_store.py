@@ -12,24 +12,24 @@ pending is tried again with every later write and at the next start.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import portalocker
 from loguru import logger
 
-from pipecat_voicectx.errors import BadInputError, StoreLockedError, UnavailableError, UsageError
+from pipecat_voicectx.errors import BadInputError, UnavailableError, UsageError
 from pipecat_voicectx.memory.index import FloatArray
 from pipecat_voicectx.memory.pages import Owner, VoicePage
 from pipecat_voicectx.memory.text import strip_for_embedding
 from pipecat_voicectx.stores.embedders import Embedder
+from pipecat_voicectx.stores.folder_lock import lock_folder, unlock
 from pipecat_voicectx.stores.journal import Journal, JournalEntry
+from pipecat_voicectx.stores.journaled_pages import entry_page, is_owned, says_something
 from pipecat_voicectx.stores.qdrant_pages import EmbedderStamp, QdrantPages, StoredPage, StoredThread
+from pipecat_voicectx.stores.write_ticket import PageStoreStats, WriteTicket
 
 __all__ = ["PageStore", "PageStoreStats", "WriteTicket", "open_page_store", "page_texts", "reembed"]
 
@@ -39,33 +39,6 @@ T = TypeVar("T")
 DEFAULT_LOAD_LIMIT = 10_000
 # Chosen: a page that an answering database refuses this often is set aside.
 _MAX_ATTEMPTS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class WriteTicket:
-    """The two ends of one write."""
-
-    journaled: Future[None]
-    """Done: no crash loses the page. Fails with UnavailableError when the disk does not take it."""
-    stored: Future[StoredPage]
-    """Done: the page is in the database, with these vectors. Fails while the database is down; it is tried again."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageStoreStats:
-    """Counters since the store was opened in this process."""
-
-    written: int
-    replayed: int
-    """Entries found in the journal at the start."""
-    pending: int
-    """Acknowledged, but not in the database yet."""
-    poisoned: int
-    """Entries set aside in `poison.jsonl`: damaged, or refused for good."""
-    torn: int
-    unembedded: int
-    """Pages stored without vectors because the embedder failed; found by their words only."""
-    refused_owner: int
 
 
 def page_texts(page: VoicePage) -> tuple[str, str]:
@@ -174,7 +147,7 @@ class PageStore:
         ids = {page.id for page in emptied}
         for ticket in tickets:
             ticket.stored.result()
-        self._thread.submit(self._journal.erase, lambda body: _says_something(body, ids)).result()
+        self._thread.submit(self._journal.erase, lambda body: says_something(body, ids)).result()
 
     def flush(self, timeout_secs: float | None = None) -> None:
         """Waits until everything queued so far was tried.
@@ -211,14 +184,14 @@ class PageStore:
         """On the store's thread: lock, database, journal, replay."""
         path, url, api_key = self._args
         folder = Path(self._key.removeprefix("journal:")) if path is None else path
-        self._lock_file = _lock(folder)
+        self._lock_file = lock_folder(folder)
         try:
             stamp = EmbedderStamp(name=self._embedder.name, dimension=self._embedder.dimension)
             database = folder / "qdrant" if path is not None else None
             self._pages = QdrantPages(path=database, url=url, api_key=api_key, stamp=stamp)
             self._journal = Journal.open(folder / "journal.jsonl")
         except BaseException:
-            _unlock(self._lock_file)
+            unlock(self._lock_file)
             raise
         self._retry_pending()
 
@@ -232,7 +205,7 @@ class PageStore:
     def _shut_on_thread(self) -> None:
         self._journal.close()
         self._pages.close()
-        _unlock(self._lock_file)
+        unlock(self._lock_file)
 
     def _journal_write(self, page: VoicePage, ticket: WriteTicket) -> None:
         try:
@@ -277,7 +250,7 @@ class PageStore:
             if before is not None and entry.sequence >= before:
                 return
             try:
-                self._store(_entry_page(entry))
+                self._store(entry_page(entry))
             except BadInputError as error:
                 self._journal.poison(entry.sequence, str(error))
                 continue
@@ -302,7 +275,7 @@ class PageStore:
         stored = {item.page.id: item for item in self._pages.load(owner, limit=limit)}
         for entry in self._journal.pending():
             try:
-                page = _entry_page(entry)
+                page = entry_page(entry)
             except BadInputError:
                 continue
             if page.owner == owner:
@@ -314,7 +287,7 @@ class PageStore:
 
     def _erase(self, owner: Owner) -> int:
         erased = self._pages.erase(owner)
-        self._journal.erase(lambda body: _is_owned(body, owner))
+        self._journal.erase(lambda body: is_owned(body, owner))
         left = self._pages.count(owner)
         if left:
             raise UnavailableError(f"{left} pages are still there after erasing")
@@ -403,49 +376,6 @@ def _check_same_embedder(store: PageStore, embedder: Embedder) -> None:
         raise UsageError(
             f"the store is open in this process with embedder {store.embedder.name!r}, not {embedder.name!r}"
         )
-
-
-def _entry_page(entry: JournalEntry) -> VoicePage:
-    page = entry.body.get("page")
-    if entry.body.get("op") != "page" or not isinstance(page, dict):
-        raise BadInputError(f"journal entry {entry.sequence} holds no page")
-    return VoicePage.from_json(page)
-
-
-def _is_owned(body: dict[str, Any], owner: Owner) -> bool:
-    page = body.get("page")
-    stored = page.get("owner") if isinstance(page, dict) else None
-    return stored == {"user_id": owner.user_id, "agent_id": owner.agent_id}
-
-
-def _says_something(body: dict[str, Any], page_ids: set[str]) -> bool:
-    page = body.get("page")
-    if not isinstance(page, dict) or page.get("id") not in page_ids:
-        return False
-    return any(page.get(key) for key in ("user_text", "bot_text", "unheard_text", "summary"))
-
-
-def _lock(folder: Path) -> Any:
-    """Takes the folder for this process. The lock ends with the process, however it ends."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / "voicectx.lock").open("a")
-    except OSError as error:
-        raise UnavailableError(f"page store {folder} cannot be written: {error.strerror or error}") from error
-    try:
-        portalocker.lock(file, portalocker.LOCK_EX | portalocker.LOCK_NB)
-    except portalocker.LockException as error:
-        file.close()
-        raise StoreLockedError(
-            f"page store {folder} is in use by another process (this one is {os.getpid()}). Use another path, or "
-            "a Qdrant server (url=...) for more than one process"
-        ) from error
-    return file
-
-
-def _unlock(file: Any) -> None:
-    if file is not None and not file.closed:
-        file.close()
 
 
 def known_stores() -> Sequence[str]:
