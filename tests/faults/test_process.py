@@ -62,10 +62,14 @@ def test_sigterm_writes_the_last_exchange_before_the_process_ends(tmp_path: Path
         cwd=Path(__file__).parents[2],
     )
     assert bot.stdout is not None
-    assert bot.stdout.readline() == "talked\n"
-    os.kill(bot.pid, signal.SIGTERM)
-    assert bot.stdout.read() == "ended\n"
-    assert bot.wait(15) == 0
+    try:
+        assert bot.stdout.readline() == "talked\n"
+        os.kill(bot.pid, signal.SIGTERM)
+        assert bot.communicate(timeout=60)[0] == "ended\n"
+    finally:
+        bot.kill()
+        bot.wait()
+    assert bot.returncode == 0
     store = open_page_store(tmp_path / "m", embedder=LexicalEmbedder())
     pages = {each.page.user_text: each.page.bot_text for each in store.load(Owner(user_id="ann"))}
     store.close()
