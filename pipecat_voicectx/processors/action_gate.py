@@ -8,13 +8,19 @@
 
 The wait happens inside the function handler, so nothing else in the pipeline is held up, and an interruption ends it
 as it ends any cancellable call.
+
+What has begun to run is carried out once, whoever gets to know the result. A run whose call was interrupted keeps its
+result for the next equal call, whatever leads in to that one; until then the conversation says that it is still
+running, or what came of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -32,6 +38,7 @@ from pipecat_voicectx.playback.action_gate import (
     call_key,
     judge,
 )
+from pipecat_voicectx.processors.late_calls import STILL_RUNNING
 from pipecat_voicectx.processors.playback_ledger import PlaybackLedger
 
 __all__ = ["ActionGate", "GateRefusal"]
@@ -41,6 +48,10 @@ FunctionHandler: TypeAlias = Callable[..., Awaitable[None]]
 
 # How often a waiting call looks again: an audio chunk is 40 ms. Chosen.
 _LOOK_SECS = 0.04
+# How long a result that no call got is kept for one. Chosen: longer than anybody waits before asking again.
+_UNDELIVERED_SECS = 600.0
+# Chosen: far above what is asked for in ten minutes; the oldest leave first.
+_MAX_EXECUTIONS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +74,11 @@ class _Execution:
     """One run of a tool with consequences, shared by the calls that asked for it."""
 
     task: asyncio.Task[Any]
-    proposal_turn: int
+    ended_secs: float | None = None
+
+    def may_answer(self, now_secs: float) -> bool:
+        """Whether it still runs, or ended not too long ago."""
+        return self.ended_secs is None or now_secs - self.ended_secs <= _UNDELIVERED_SECS
 
 
 class ActionGate:
@@ -78,7 +93,8 @@ class ActionGate:
         """
         self._ledger = ledger
         self._refusal = refusal or GateRefusal()
-        self._running: dict[str, _Execution] = {}
+        self._undelivered: OrderedDict[str, _Execution] = OrderedDict()
+        self._answered: OrderedDict[str, tuple[str, object]] = OrderedDict()
         self.calls = CallBook()
         self.refused = 0
         self.deduplicated = 0
@@ -101,22 +117,29 @@ class ActionGate:
         return guarded
 
     async def _run(self, handler: FunctionHandler, policy: ToolPolicy, params: FunctionCallParams) -> None:
+        call_id = params.tool_call_id
+        key = call_key(params.function_name, params.arguments)
+        if policy.finishes and (execution := self._open_execution(key)) is not None:
+            # Nothing new is done for this call, so there is nothing to have been heard.
+            self.calls.apply(call_id, CallEvent.STARTED)
+            self.deduplicated += 1
+            await self._deliver(key, execution, policy, params)
+            return
         proposal = None
         if policy.must_be_heard:
-            proposal, verdict = await self._wait(params.tool_call_id, policy.max_wait_secs)
+            proposal, verdict = await self._wait(call_id, policy.max_wait_secs)
             if verdict is not GateVerdict.OPEN:
                 self.refused += 1
-                self.calls.apply(params.tool_call_id, CallEvent.REFUSED)
+                self.calls.apply(call_id, CallEvent.REFUSED)
                 await params.result_callback(self._refusal.as_result())
                 return
-        self.calls.apply(params.tool_call_id, CallEvent.STARTED)
+        self.calls.apply(call_id, CallEvent.STARTED)
         if policy.finishes:
-            turn_id = proposal.turn_id if proposal else 0
-            result, properties = await self._once(handler, policy, params, turn_id)
+            await self._once(handler, policy, params, proposal.turn_id if proposal else 0)
         else:
             result, properties = await _collect(handler, params)
-        self.calls.apply(params.tool_call_id, CallEvent.RETURNED)
-        await params.result_callback(result, properties=properties)
+            self.calls.apply(call_id, CallEvent.RETURNED)
+            await params.result_callback(result, properties=properties)
 
     async def _wait(self, call_id: str, max_wait_secs: float) -> tuple[Proposal | None, GateVerdict]:
         deadline = time.monotonic() + max_wait_secs
@@ -143,27 +166,70 @@ class ActionGate:
 
     async def _once(
         self, handler: FunctionHandler, policy: ToolPolicy, params: FunctionCallParams, proposal_turn: int
-    ) -> tuple[Any, FunctionCallResultProperties | None]:
-        """Runs the handler unless the same was asked for already; outlives a cancellation of the asking call."""
+    ) -> None:
+        """Runs the handler unless the same was asked for already."""
         key = call_key(params.function_name, params.arguments)
         now_secs = time.monotonic()
+        self._file_answered()
         if self.calls.has_result(key, proposal_turn, now_secs=now_secs, repeat_secs=policy.repeat_secs):
             self.deduplicated += 1
-            return self.calls.result(key, proposal_turn), None
-        execution = self._running.get(key)
+            self.calls.apply(params.tool_call_id, CallEvent.RETURNED)
+            await params.result_callback(self.calls.result(key, proposal_turn))
+            return
+        execution = self._open_execution(key)
         if execution is not None:
             self.deduplicated += 1
         else:
-            execution = _Execution(asyncio.ensure_future(_collect(handler, params)), proposal_turn)
-            self._running[key] = execution
-            execution.task.add_done_callback(lambda task: self._finished(key, proposal_turn, task))
-        result, properties = await asyncio.shield(execution.task)
-        return result, properties
+            execution = _Execution(asyncio.ensure_future(_collect(handler, params)))
+            self._undelivered[key] = execution
+            while len(self._undelivered) > _MAX_EXECUTIONS:
+                self._undelivered.popitem(last=False)
+            execution.task.add_done_callback(functools.partial(self._ended, key, execution, proposal_turn))
+        await self._deliver(key, execution, policy, params)
 
-    def _finished(self, key: str, proposal_turn: int, task: asyncio.Task[Any]) -> None:
-        self._running.pop(key, None)
+    def _open_execution(self, key: str) -> _Execution | None:
+        """The run of an equal call whose result no call has got so far."""
+        execution = self._undelivered.get(key)
+        return execution if execution is not None and execution.may_answer(time.monotonic()) else None
+
+    async def _deliver(
+        self, key: str, execution: _Execution, policy: ToolPolicy, params: FunctionCallParams
+    ) -> None:
+        """Waits for the run and answers the call; the run outlives a cancellation of the call."""
+        call_id = params.tool_call_id
+
+        async def told() -> None:
+            _tell_result(params, execution.task)
+            execution.task.add_done_callback(functools.partial(_tell_result, params))
+
+        self._ledger.late_calls.lasts(call_id, told)
+        result, properties = await asyncio.shield(execution.task)
+        self.calls.apply(call_id, CallEvent.RETURNED)
+        await params.result_callback(result, properties=properties)
+        self._ledger.late_calls.is_over(call_id)
+        if self._undelivered.get(key) is execution:
+            del self._undelivered[key]
+        if policy.must_be_heard:
+            self._answered[call_id] = (key, result)
+            while len(self._answered) > _MAX_EXECUTIONS:
+                self._answered.popitem(last=False)
+        else:
+            self.calls.remember(key, 0, result, now_secs=time.monotonic())
+
+    def _file_answered(self) -> None:
+        """Keeps the results of answered calls under the proposals of those calls, which are known by now."""
+        for call_id, (key, result) in list(self._answered.items()):
+            proposal = self._ledger.proposal_of(call_id)
+            if proposal is not None:
+                del self._answered[call_id]
+                self.calls.remember(key, proposal.turn_id, result, now_secs=time.monotonic())
+
+    def _ended(self, key: str, execution: _Execution, proposal_turn: int, task: asyncio.Task[Any]) -> None:
+        execution.ended_secs = time.monotonic()
         if not task.cancelled() and task.exception() is None:
-            self.calls.remember(key, proposal_turn, task.result()[0], now_secs=time.monotonic())
+            self.calls.remember(key, proposal_turn, task.result()[0], now_secs=execution.ended_secs)
+        elif self._undelivered.get(key) is execution:
+            del self._undelivered[key]
 
     def _end(self, call_id: str, event: CallEvent) -> None:
         if self.calls.state(call_id) in (CallState.WAITING, CallState.RUNNING):
@@ -191,3 +257,16 @@ async def _collect(
     if not results:
         return {"error": "no_result", "reason": f"{params.function_name} returned without a result."}, None
     return results[0]
+
+
+def _tell_result(params: FunctionCallParams, task: asyncio.Task[Any]) -> None:
+    """Puts what came of a run where the conversation says that it is still running."""
+    if not task.done():
+        return
+    failed = {"error": "failed", "reason": f"{params.function_name} ended with an error."}
+    result = failed if task.cancelled() or task.exception() is not None else task.result()[0]
+    for message in params.context.get_messages():
+        if not isinstance(message, dict) or message.get("tool_call_id") != params.tool_call_id:
+            continue
+        if message.get("content") == json.dumps(STILL_RUNNING, ensure_ascii=False):
+            message["content"] = json.dumps(result, ensure_ascii=False) if result else "COMPLETED"

@@ -26,6 +26,7 @@ from pipecat.frames.frames import (
     EndFrame,
     Frame,
     FunctionCallCancelFrame,
+    FunctionCallResultFrame,
     InterruptionFrame,
     LLMFullResponseStartFrame,
     LLMMessagesAppendFrame,
@@ -42,6 +43,7 @@ from pipecat.utils.base_object import BaseObject
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.processors.frames import HeardTurnFrame
+from pipecat_voicectx.processors.late_calls import STILL_RUNNING
 from pipecat_voicectx.processors.playback_ledger import PlaybackLedger
 from pipecat_voicectx.runtimes.llm_tap import AnswerWatch
 from pipecat_voicectx.runtimes.word_watch import WordWatch
@@ -138,6 +140,8 @@ class FalseInterruptionRecovery(BaseObject):
             case InterruptionFrame() if self._request_is_open():
                 self._wait_for_words(time.monotonic())
             case FunctionCallCancelFrame():
+                self._wait_for_words(time.monotonic())
+            case FunctionCallResultFrame() if frame.result is STILL_RUNNING:
                 self._wait_for_words(time.monotonic())
             case VADUserStartedSpeakingFrame():
                 self._user_speaks, self._due_secs = True, None

@@ -126,7 +126,7 @@ class PlaybackLedger(AudioLane):
             )
         self._waiting_end: tuple[Frame, tuple[int, int | None]] | None = None
         self._speed_wpm: float | None = None
-        self._late_calls = LateCalls()
+        self.late_calls = LateCalls()
         self._starting: list[tuple[LedgerEntry, int]] = []
         self._timer: asyncio.Task[None] | None = None
         self._last_unheard: HeardTurn | None = None
@@ -219,7 +219,7 @@ class PlaybackLedger(AudioLane):
             await self._failed(error)
 
     async def _before(self, frame: Frame, direction: FrameDirection) -> bool:
-        """What must reach the aggregator ahead of the frame. True: the frame waits for its audio."""
+        """What must reach the aggregator ahead of the frame. True: in its place, or the frame waits for its audio."""
         down = direction is FrameDirection.DOWNSTREAM
         if self._waiting_end is not None and down and isinstance(frame, RELEASING):
             await self._release_end(frame)
@@ -235,8 +235,9 @@ class PlaybackLedger(AudioLane):
             case FunctionCallInProgressFrame() if down:
                 if await self._commit_through(self._taps.place_of(frame)):
                     await self.push_frame(LLMAssistantPushAggregationFrame())
-            case FunctionCallCancelFrame():
-                self._late_calls.cancelled(frame.tool_call_id)
+            case FunctionCallCancelFrame() if (result := self.late_calls.cancelled(frame)) is not None:
+                await self.push_frame(result)
+                return True
             case EndFrame() | CancelFrame():
                 self._waiting_end = None
                 await self._carry_out(self._settler.cut(time.monotonic(), CutReason.ENDED))
@@ -285,7 +286,7 @@ class PlaybackLedger(AudioLane):
             case NetworkStateFrame() if frame.state.rtt_secs is not None:
                 self._link.measured_rtt(frame.state.rtt_secs)
             case FunctionCallInProgressFrame():
-                if (result := self._late_calls.result_for(frame)) is not None:
+                if (result := self.late_calls.result_for(frame)) is not None:
                     await self.push_frame(result)
             case DirectiveFrame(directive=SetResponseSpeed(words_per_minute=wpm)):
                 if self._speed_wpm is not None:
@@ -364,10 +365,8 @@ class PlaybackLedger(AudioLane):
 
     def _next_deadline(self) -> float | None:
         deadline = self._settler.next_deadline()
-        if self._messages.pending:
-            soon = time.monotonic() + 0.1
-            deadline = soon if deadline is None else min(deadline, soon)
-        return deadline
+        soon = time.monotonic() + 0.1 if self._messages.pending else None
+        return min((due for due in (deadline, soon) if due is not None), default=None)
 
     async def _wait_for_deadlines(self) -> None:
         try:

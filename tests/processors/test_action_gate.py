@@ -1,6 +1,7 @@
 """The action gate in a real pipeline: a real LLM service runs the calls, the audio says what was heard."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -201,6 +202,66 @@ def test_f08_a_booking_that_is_asked_for_again_while_it_runs_is_made_once() -> N
     assert len(booking.done) == 1
     assert booking.gate is not None
     assert booking.gate.deduplicated == 2
+
+
+@pytest.mark.parametrize("wait_secs", [0.2, 4.0])
+def test_f08_a_booking_whose_result_nobody_got_answers_the_next_equal_call_whatever_led_in_to_it(
+    wait_secs: float,
+) -> None:
+    booking = Booking(secs=2.0)
+
+    async def play(scene: Scene) -> tuple[list[CallState | None], list[list[Any]]]:
+        booking.register(scene)
+        await scene.answer()
+        await asyncio.sleep(BOOKING.secs + 1.0)
+        first = await booking.call(scene)
+        await asyncio.sleep(0.5)
+        await scene.interrupt()
+        await asyncio.sleep(wait_secs)
+        told = [tool_results(scene)]
+        await scene.answer()  # leads in to the next call, in another turn
+        second = await booking.call(scene)
+        await asyncio.sleep(3.0)
+        third = await booking.call(scene)  # on that same lead-in
+        await asyncio.sleep(3.0)
+        told.append(tool_results(scene))
+        return [booking.state(call) for call in (first, second, third)], told
+
+    states, told = played(play, booking=booking)
+    assert states == [CallState.CANCELLED, CallState.DONE, CallState.DONE]
+    assert len(booking.done) == 1
+    assert ("still_running" if wait_secs < 1.5 else "booked") in told[0][0]
+    assert [json.loads(result) for result in told[-1]] == [{"booked": 1}] * 3
+
+
+def test_a_run_that_fails_after_its_call_was_interrupted_is_told_and_may_be_asked_for_again() -> None:
+    booking = Booking()
+    tries: list[int] = []
+
+    async def flaky(params: FunctionCallParams) -> None:
+        tries.append(1)
+        await asyncio.sleep(1.0)
+        if len(tries) == 1:
+            raise RuntimeError("no seats")
+        await params.result_callback({"booked": True})
+
+    async def play(scene: Scene) -> tuple[list[Any], CallState | None]:
+        booking.register(scene, ToolPolicy(tool_class=ToolClass.IRREVERSIBLE, consequential=False), flaky)
+        await scene.answer()
+        await asyncio.sleep(BOOKING.secs + 1.0)
+        await booking.call(scene)
+        await asyncio.sleep(0.5)
+        await scene.interrupt()
+        await asyncio.sleep(2.0)
+        told = tool_results(scene)
+        again = await booking.call(scene)
+        await asyncio.sleep(2.0)
+        return told, booking.state(again)
+
+    told, again = played(play, booking=booking)
+    assert "failed" in told[0]
+    assert again is CallState.DONE
+    assert len(tries) == 2
 
 
 def test_a_call_that_may_be_cancelled_is() -> None:
