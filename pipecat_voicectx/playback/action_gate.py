@@ -3,11 +3,11 @@
 A model that was interrupted while it said "shall I book the nine o'clock train?" believes that it asked. If the user's
 next words look like a yes, it books. The gate looks at what was played instead.
 
-The proposal of a call is the text that leads in to it in the same answer ("I'm booking it now"); without such text,
-the last offer, question or request for confirmation of the turn before. While it is being played the call waits. It
-runs once the semantic boundary has passed the proposal, and is refused when the turn was cut before. Where a voice has
-no word times there is no semantic boundary; then only a turn that was acknowledged to its very end opens the gate
-(nothing has to be cut there, so nothing is estimated).
+A call rests on the last question, offer or request for confirmation before it, and on the sentence that leads in to
+it in the same answer, if that one says what is being done ("I'm booking it now", not "Fine."); see `proposal`. While
+one of them is being played the call waits. It runs once the semantic boundary has passed each of them, and is refused
+when a turn was cut before. Where a voice has no word times there is no semantic boundary; then only a turn that was
+acknowledged to its very end opens the gate (nothing has to be cut there, so nothing is estimated).
 
 `CallBook` keeps every call to one terminal state, and a call with consequences to one execution: a second call with
 the same function, arguments and proposal gets the first one's result, and one that comes while the first is still
@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 from pipecat_voicectx.errors import InvalidTransitionError, UsageError
 from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundary
 from pipecat_voicectx.playback.ledger import TurnState
-from pipecat_voicectx.playback.spans import Span, SpanRole
+from pipecat_voicectx.playback.proposal import Proposal
 
 __all__ = [
     "CallBook",
@@ -33,11 +33,9 @@ __all__ = [
     "CallState",
     "GateVerdict",
     "OnInterruption",
-    "Proposal",
     "ToolClass",
     "ToolPolicy",
     "call_key",
-    "find_proposal",
     "judge",
 ]
 
@@ -103,38 +101,6 @@ class GateVerdict(Enum):
     """The proposal is still being played."""
     CLOSED = "closed"
     """It was cut before the user heard it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """The sentence a call rests on."""
-
-    turn_id: int
-    span: Span
-
-
-_PROPOSING = (SpanRole.PROPOSAL, SpanRole.QUESTION, SpanRole.CONFIRMATION_REQUEST, SpanRole.TOOL_INTENT)
-
-
-def find_proposal(turns: Sequence[tuple[int, Sequence[Span]]], *, calling_turn: int) -> Proposal | None:
-    """The sentence that proposed a call.
-
-    Args:
-        turns: (turn, its sentences before the call), oldest first.
-        calling_turn: The turn the call belongs to.
-
-    Returns:
-        The last sentence of the calling turn; without one, the last proposing sentence of the newest earlier turn
-        that said anything (its last sentence, if none proposes). None if the bot never spoke.
-    """
-    for turn_id, spans in reversed(turns):
-        if turn_id > calling_turn or not spans:
-            continue
-        if turn_id == calling_turn:
-            return Proposal(turn_id=turn_id, span=spans[-1])
-        proposing = [span for span in spans if span.role in _PROPOSING]
-        return Proposal(turn_id=turn_id, span=(proposing or list(spans))[-1])
-    return None
 
 
 def judge(

@@ -33,11 +33,11 @@ from pipecat_voicectx.playback.action_gate import (
     CallEvent,
     CallState,
     GateVerdict,
-    Proposal,
     ToolPolicy,
     call_key,
     judge,
 )
+from pipecat_voicectx.playback.proposal import Proposal
 from pipecat_voicectx.processors.late_calls import STILL_RUNNING
 from pipecat_voicectx.processors.playback_ledger import PlaybackLedger
 
@@ -125,9 +125,9 @@ class ActionGate:
             self.deduplicated += 1
             await self._deliver(key, execution, policy, params)
             return
-        proposal = None
+        proposals: tuple[Proposal, ...] = ()
         if policy.must_be_heard:
-            proposal, verdict = await self._wait(call_id, policy.max_wait_secs)
+            proposals, verdict = await self._wait(call_id, policy.max_wait_secs)
             if verdict is not GateVerdict.OPEN:
                 self.refused += 1
                 self.calls.apply(call_id, CallEvent.REFUSED)
@@ -135,22 +135,26 @@ class ActionGate:
                 return
         self.calls.apply(call_id, CallEvent.STARTED)
         if policy.finishes:
-            await self._once(handler, policy, params, proposal.turn_id if proposal else 0)
+            await self._once(handler, policy, params, proposals[0].turn_id if proposals else 0)
         else:
             result, properties = await _collect(handler, params)
             self.calls.apply(call_id, CallEvent.RETURNED)
             await params.result_callback(result, properties=properties)
 
-    async def _wait(self, call_id: str, max_wait_secs: float) -> tuple[Proposal | None, GateVerdict]:
+    async def _wait(self, call_id: str, max_wait_secs: float) -> tuple[tuple[Proposal, ...], GateVerdict]:
         deadline = time.monotonic() + max_wait_secs
         while True:
-            verdict = GateVerdict.WAIT
-            proposal = self._ledger.proposal_of(call_id)
-            if proposal is not None:
-                verdict = self._judge(proposal)
+            proposals = self._ledger.proposals_of(call_id)
+            verdict = GateVerdict.WAIT if proposals is None else self._judge_all(proposals)
             if verdict is not GateVerdict.WAIT or time.monotonic() >= deadline:
-                return proposal, verdict
+                return proposals or (), verdict
             await asyncio.sleep(_LOOK_SECS)
+
+    def _judge_all(self, proposals: tuple[Proposal, ...]) -> GateVerdict:
+        verdicts = {self._judge(proposal) for proposal in proposals}
+        if not verdicts or GateVerdict.CLOSED in verdicts:
+            return GateVerdict.CLOSED
+        return GateVerdict.WAIT if GateVerdict.WAIT in verdicts else GateVerdict.OPEN
 
     def _judge(self, proposal: Proposal) -> GateVerdict:
         physical = self._ledger.physical_boundary(proposal.turn_id)
@@ -219,10 +223,9 @@ class ActionGate:
     def _file_answered(self) -> None:
         """Keeps the results of answered calls under the proposals of those calls, which are known by now."""
         for call_id, (key, result) in list(self._answered.items()):
-            proposal = self._ledger.proposal_of(call_id)
-            if proposal is not None:
+            if proposals := self._ledger.proposals_of(call_id):
                 del self._answered[call_id]
-                self.calls.remember(key, proposal.turn_id, result, now_secs=time.monotonic())
+                self.calls.remember(key, proposals[0].turn_id, result, now_secs=time.monotonic())
 
     def _ended(self, key: str, execution: _Execution, proposal_turn: int, task: asyncio.Task[Any]) -> None:
         execution.ended_secs = time.monotonic()

@@ -34,11 +34,11 @@ from pipecat.processors.frameworks.rtvi.frames import RTVIClientMessageFrame
 
 from pipecat_voicectx.errors import BadInputError
 from pipecat_voicectx.orchestrator.directives import SetResponseSpeed
-from pipecat_voicectx.playback.action_gate import Proposal
 from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundary, UnheardRemainder
 from pipecat_voicectx.playback.clock import PlayoutClock
 from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.playback.ledger import LedgerEntry, TurnLedger
+from pipecat_voicectx.playback.proposal import Proposal
 from pipecat_voicectx.playback.settlement import (
     AmendText,
     CommitText,
@@ -187,9 +187,9 @@ class PlaybackLedger(AudioLane):
         """(PCM, rate) of the last `secs` of a settled turn that were played; empty for an unknown turn."""
         return self._settler.played_audio(turn_id, secs=secs)
 
-    def proposal_of(self, tool_call_id: str) -> Proposal | None:
-        """The sentence that proposed a tool call; None before the call has passed the TTS, or if there is none."""
-        return self._taps.proposal_of(tool_call_id)
+    def proposals_of(self, tool_call_id: str) -> tuple[Proposal, ...] | None:
+        """The sentences a tool call rests on; None before the call has passed the TTS."""
+        return self._taps.proposals_of(tool_call_id)
 
     async def cleanup(self) -> None:
         """Release the timer. Idempotent."""

@@ -37,9 +37,9 @@ from pipecat.frames.frames import (
 from pipecat.pipeline.service_switcher import ServiceSwitcher
 from pipecat.processors.frame_processor import FrameProcessor
 
-from pipecat_voicectx.playback.action_gate import Proposal, find_proposal
 from pipecat_voicectx.playback.clock import PlayoutClock, SentAudio
 from pipecat_voicectx.playback.ledger import LedgerEntry, TurnLedger
+from pipecat_voicectx.playback.proposal import Proposal, find_proposals
 from pipecat_voicectx.playback.utterance import Utterance
 from pipecat_voicectx.runtimes.playout_position import PlayoutPositionSource
 
@@ -72,8 +72,8 @@ class CascadedTaps:
     """Called when a turn's first audio was written, with its track position."""
     stopped_turns: list[int] | None = None
     """Turns that an interruption stopped at the TTS and nobody settled yet. None: no interruption passed there."""
-    calls: dict[str, tuple[int, list[tuple[int, int]]]] = field(default_factory=dict)
-    """Tool calls that passed the TTS: (turn, [(turn, sentences before the call)])."""
+    calls: dict[str, tuple[str, int, list[tuple[int, int]]]] = field(default_factory=dict)
+    """Tool calls that passed the TTS: (function, turn, [(turn, sentences before the call)])."""
     _voices: tuple[FrameProcessor, ...] = ()
     _turn: LedgerEntry | None = None
     _contexts: dict[str | None, int] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class CascadedTaps:
                 self._end_turn()
             case FunctionCallInProgressFrame():
                 self._mark_place(frame)
-                self._mark_call(frame.tool_call_id)
+                self._mark_call(frame)
             case InterruptionFrame():
                 self._on_interruption()
             case ErrorFrame() if frame.processor in self._voices:
@@ -245,15 +245,15 @@ class CascadedTaps:
         if found is not None and not broken_off:
             found[1].close(self.ledger.pace)
 
-    def proposal_of(self, tool_call_id: str) -> Proposal | None:
-        """The sentence that proposed a tool call; None before the call has passed the TTS, or if there is none."""
+    def proposals_of(self, tool_call_id: str) -> tuple[Proposal, ...] | None:
+        """The sentences a tool call rests on; None before the call has passed the TTS."""
         call = self.calls.get(tool_call_id)
         if call is None:
             return None
-        calling_turn, counts = call
+        function, calling_turn, counts = call
         spans = {entry.turn_id: self.ledger.spans(entry) for entry in self.ledger.turns}
         turns = [(turn_id, spans.get(turn_id, [])[:count]) for turn_id, count in counts]
-        return find_proposal(turns, calling_turn=calling_turn)
+        return find_proposals(turns, calling_turn=calling_turn, function=function)
 
     def synthesizing(self) -> tuple[int, int] | None:
         """(number, audio samples so far) of the utterance without a context that is being made, if there is one."""
@@ -279,12 +279,13 @@ class CascadedTaps:
         while len(self._places) > _MAX_PLACES:
             self._places.pop(next(iter(self._places)))
 
-    def _mark_call(self, call_id: str) -> None:
+    def _mark_call(self, call: FunctionCallInProgressFrame) -> None:
         turn_id = self.ledger.turns[-1].turn_id if self.ledger.turns else 0
         if self._turn is None:
             turn_id += 1  # an answer that is nothing but a call
         # The turn's sentences before the call; the others are not its proposal.
-        self.calls[call_id] = (
+        self.calls[call.tool_call_id] = (
+            call.function_name,
             turn_id,
             [(entry.turn_id, len(self.ledger.spans(entry))) for entry in self.ledger.turns],
         )

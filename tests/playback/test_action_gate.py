@@ -9,15 +9,14 @@ from pipecat_voicectx.playback.action_gate import (
     CallState,
     GateVerdict,
     OnInterruption,
-    Proposal,
     ToolClass,
     ToolPolicy,
     call_key,
-    find_proposal,
     judge,
 )
 from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundary
 from pipecat_voicectx.playback.ledger import TurnState
+from pipecat_voicectx.playback.proposal import Proposal
 from pipecat_voicectx.playback.spans import Span, SpanRole
 
 
@@ -51,30 +50,6 @@ def test_what_changes_something_finishes_once_begun_unless_told_otherwise() -> N
 def test_a_wait_out_of_range_is_refused(secs: float) -> None:
     with pytest.raises(UsageError):
         ToolPolicy(max_wait_secs=secs)
-
-
-def test_the_text_that_leads_in_to_a_call_is_its_proposal() -> None:
-    turns = [
-        (1, [span("Shall I?", role=SpanRole.CONFIRMATION_REQUEST)]),
-        (2, [span("Fine."), span("I book it.")]),
-    ]
-    assert find_proposal(turns, calling_turn=2) == Proposal(turn_id=2, span=span("I book it."))
-
-
-def test_without_such_text_it_is_the_last_offer_of_the_turn_before() -> None:
-    turns = [
-        (1, [span("Shall I cancel?", role=SpanRole.CONFIRMATION_REQUEST)]),
-        (2, [span("Shall I book?", role=SpanRole.CONFIRMATION_REQUEST), span("It is cheap.")]),
-        (3, []),
-        (4, [span("Later.")]),
-    ]
-    found = find_proposal(turns, calling_turn=3)
-    assert found is not None
-    assert found.span.text == "Shall I book?"
-    plain = find_proposal([(1, [span("One."), span("Two.")])], calling_turn=2)
-    assert plain is not None
-    assert plain.span.text == "Two."
-    assert find_proposal([], calling_turn=1) is None
 
 
 def test_a_proposal_that_was_played_whole_opens_the_gate_even_if_the_turn_was_cut_after_it() -> None:

@@ -120,6 +120,28 @@ def test_a_proposal_that_was_cut_is_refused_and_the_model_is_told_to_ask_again()
     assert "did not hear" in results[0]
 
 
+@pytest.mark.parametrize(("sleep_secs", "state"), [(2.2, CallState.REFUSED), (4.0, CallState.DONE)])
+def test_f04_a_filler_in_front_of_the_call_does_not_open_the_gate_for_a_question_that_was_cut(
+    sleep_secs: float, state: CallState
+) -> None:
+    booking = Booking()
+
+    async def play(scene: Scene) -> CallState | None:
+        booking.register(scene)
+        await scene.answer()
+        await asyncio.sleep(sleep_secs)
+        await scene.interrupt()
+        await asyncio.sleep(1.0)
+        await booking.service.queue_frame(LLMFullResponseStartFrame())
+        await booking.service.queue_frame(LLMTextFrame("Fine. "))
+        call = await booking.call(scene)
+        await booking.service.queue_frame(LLMFullResponseEndFrame())
+        await asyncio.sleep(3.0)
+        return booking.state(call)
+
+    assert played(play, booking=booking) is state
+
+
 def test_a_call_waits_while_its_proposal_is_played() -> None:
     booking = Booking()
 
