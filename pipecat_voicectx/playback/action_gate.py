@@ -9,6 +9,9 @@ one of them is being played the call waits. It runs once the semantic boundary h
 when a turn was cut before. Where a voice has no word times there is no semantic boundary; then only a turn that was
 acknowledged to its very end opens the gate (nothing has to be cut there, so nothing is estimated).
 
+Speech is reported some time after it began, and may be a backchannel or an interruption; an interruption cuts where
+it began. What counts as played is therefore what was played before any speech that may still turn out to be one.
+
 `CallBook` keeps every call to one terminal state, and a call with consequences to one execution: a second call with
 the same function, arguments and proposal gets the first one's result, and one that comes while the first is still
 running waits for it.
@@ -110,13 +113,20 @@ def judge(
     physical: PhysicalBoundary,
     semantic: SemanticBoundary | None,
 ) -> GateVerdict:
-    """Whether the proposal was heard, is being played, or never will be."""
+    """Whether the proposal was heard, is being played, or never will be.
+
+    Args:
+        proposal: The sentence.
+        state: Its turn's state.
+        physical: How much of the turn is known to have been played; of a complete turn, possibly not all yet.
+        semantic: The last sentence of that, if there is one.
+    """
     if semantic is not None and semantic.span.end_samples >= proposal.span.end_samples:
         return GateVerdict.OPEN
-    if state is TurnState.COMPLETE and not physical.estimated:
-        return GateVerdict.OPEN
-    if state in (TurnState.COMPLETE, TurnState.REVOKED):
+    if state is TurnState.REVOKED:
         return GateVerdict.CLOSED
+    if state is TurnState.COMPLETE and physical.complete:
+        return GateVerdict.CLOSED if physical.estimated else GateVerdict.OPEN
     return GateVerdict.WAIT
 
 

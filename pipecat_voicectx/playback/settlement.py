@@ -39,6 +39,7 @@ from pipecat_voicectx.playback.settlement_events import (
     SettlementConfig,
     SettlementEvent,
 )
+from pipecat_voicectx.playback.speech_onset import SpeechOnset
 
 __all__ = [
     "AmendText",
@@ -64,18 +65,17 @@ class TurnSettler:
     _progress: TurnProgress = field(init=False)
     _messages: MessageBook = field(default_factory=MessageBook)
     _settled: dict[int, HeardTurn] = field(default_factory=dict)
-    _speech_onset_secs: float | None = None
-    _speech_stopped_secs: float | None = None
+    _speech: SpeechOnset = field(init=False)
 
     def __post_init__(self) -> None:
+        self._speech = SpeechOnset(config=self.config)
         self._progress = TurnProgress(ledger=self.ledger, clock=self.clock)
 
     # The user's speech
 
     def speech_started(self, onset_secs: float) -> None:
         """The user began to speak at `onset_secs` (detection minus the detector's start time)."""
-        self._speech_onset_secs = onset_secs
-        self._speech_stopped_secs = None
+        self._speech.started(onset_secs)
         # A transcript may start the turn, and its interruption arrive, before the detector reports the speech that
         # caused it. That cut lies where it was noticed; now it is known where the user began. `update` amends it.
         for message in self._messages:
@@ -85,17 +85,15 @@ class TurnSettler:
 
     def speech_stopped(self, now_secs: float) -> None:
         """The user fell silent."""
-        self._speech_stopped_secs = now_secs
+        self._speech.stopped(now_secs)
 
     def onset_secs(self, now_secs: float) -> float:
         """Where the boundary of an interruption at `now_secs` lies in time."""
-        onset = self._speech_onset_secs
-        if onset is None or not 0 <= now_secs - onset <= self.config.max_onset_secs:
-            return now_secs
-        stopped = self._speech_stopped_secs
-        if stopped is not None and now_secs - stopped > self.config.speech_gap_secs:
-            return now_secs
-        return onset
+        return self._speech.of_cut(now_secs)
+
+    def sure_secs(self, now_secs: float) -> float:
+        """Up to when what was played stays played, even if the user turns out to be interrupting right now."""
+        return self._speech.sure_secs(now_secs)
 
     def played_secs(self, now_secs: float) -> dict[int, float]:
         """Seconds played of each utterance at the onset of the speech that interrupts now."""
@@ -226,12 +224,12 @@ class TurnSettler:
     # Boundaries
 
     def physical_boundary(self, turn_id: int, now_secs: float) -> PhysicalBoundary | None:
-        """How much of a turn was played by `now_secs` (by its cut, if it was cut)."""
+        """How much of a turn was played by `now_secs`, which may be past (by its cut, if it was cut)."""
         entry = self._progress.find(turn_id)
         if entry is None:
             return None
         settled = self._settled.get(turn_id)
-        if settled is not None:
+        if settled is not None and (settled.interrupted or settled.ended_secs <= now_secs):
             return PhysicalBoundary(
                 turn_id=turn_id,
                 played_samples=settled.played_samples,

@@ -82,6 +82,9 @@ class SettlementConfig:
     late_onset_secs: float = 1.0
     """A detector that reports speech after the interruption may move the boundary back by so much. Chosen: twice the
     longest lag seen between an interim transcript and Silero's report (0.48 s)."""
+    detection_secs: float = 0.25
+    """How long speech goes on before it is reported. Pipecat's detectors start after 0.2 s; the rest is their window
+    and the way of the report."""
     ack_grace_secs: float = 1.0
     """How long the end of a turn waits for the client to acknowledge it, before the write clock decides."""
 
@@ -91,6 +94,7 @@ class SettlementConfig:
             "speech_gap_secs",
             "max_onset_secs",
             "late_onset_secs",
+            "detection_secs",
             "ack_grace_secs",
         ):
             if not 0 <= getattr(self, name) <= 60:

@@ -35,7 +35,6 @@ from pipecat_voicectx.playback.action_gate import (
     GateVerdict,
     ToolPolicy,
     call_key,
-    judge,
 )
 from pipecat_voicectx.playback.proposal import Proposal
 from pipecat_voicectx.processors.late_calls import STILL_RUNNING
@@ -151,22 +150,10 @@ class ActionGate:
             await asyncio.sleep(_LOOK_SECS)
 
     def _judge_all(self, proposals: tuple[Proposal, ...]) -> GateVerdict:
-        verdicts = {self._judge(proposal) for proposal in proposals}
+        verdicts = {self._ledger.judge(proposal) for proposal in proposals}
         if not verdicts or GateVerdict.CLOSED in verdicts:
             return GateVerdict.CLOSED
         return GateVerdict.WAIT if GateVerdict.WAIT in verdicts else GateVerdict.OPEN
-
-    def _judge(self, proposal: Proposal) -> GateVerdict:
-        physical = self._ledger.physical_boundary(proposal.turn_id)
-        entry = next((entry for entry in self._ledger.turns if entry.turn_id == proposal.turn_id), None)
-        if physical is None or entry is None:
-            return GateVerdict.CLOSED
-        return judge(
-            proposal,
-            entry.state,
-            physical=physical,
-            semantic=self._ledger.semantic_boundary(proposal.turn_id),
-        )
 
     async def _once(
         self, handler: FunctionHandler, policy: ToolPolicy, params: FunctionCallParams, proposal_turn: int

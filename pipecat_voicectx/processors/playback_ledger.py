@@ -34,11 +34,9 @@ from pipecat.processors.frameworks.rtvi.frames import RTVIClientMessageFrame
 
 from pipecat_voicectx.errors import BadInputError
 from pipecat_voicectx.orchestrator.directives import SetResponseSpeed
-from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundary, UnheardRemainder
 from pipecat_voicectx.playback.clock import PlayoutClock
 from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.playback.ledger import LedgerEntry, TurnLedger
-from pipecat_voicectx.playback.proposal import Proposal
 from pipecat_voicectx.playback.settlement import (
     AmendText,
     CommitText,
@@ -48,7 +46,6 @@ from pipecat_voicectx.playback.settlement import (
     SettlementEvent,
     TurnSettler,
 )
-from pipecat_voicectx.processors.audio_lane import AudioLane
 from pipecat_voicectx.processors.commit_frames import (
     RELEASING,
     CloseTurnFrame,
@@ -58,6 +55,7 @@ from pipecat_voicectx.processors.commit_frames import (
 from pipecat_voicectx.processors.frames import DirectiveFrame, HeardTurnFrame, NetworkStateFrame
 from pipecat_voicectx.processors.late_calls import LateCalls
 from pipecat_voicectx.processors.playback_settings import PlaybackLedgerConfig
+from pipecat_voicectx.processors.playback_view import PlaybackView
 from pipecat_voicectx.runtimes.cascaded import CascadedTaps
 from pipecat_voicectx.runtimes.client_link import ClientLink
 from pipecat_voicectx.runtimes.heard_messages import HeardMessages
@@ -68,7 +66,7 @@ from pipecat_voicectx.sources.client_messages import RTVI_MESSAGE_TYPE, is_clien
 __all__ = ["HeardTextFrame", "PlaybackLedger", "PlaybackLedgerConfig"]
 
 
-class PlaybackLedger(AudioLane):
+class PlaybackLedger(PlaybackView):
     """Commits what was heard of each bot turn.
 
     Event handlers:
@@ -136,25 +134,6 @@ class PlaybackLedger(AudioLane):
         self._register_event_handler("on_interruption_settled", sync=True)
 
     @property
-    def last_unheard(self) -> HeardTurn | None:
-        """The newest interrupted turn with something unheard: for "shall I go on?". Not part of any prompt."""
-        return self._last_unheard
-
-    @property
-    def unheard(self) -> UnheardRemainder | None:
-        """What the newest interrupted turn left unsaid, by sentences; None when nothing was. Not part of any prompt."""
-        return self._settler.unheard(self._last_unheard) if self._last_unheard is not None else None
-
-    def would_cut(self) -> bool:
-        """Whether an interruption now would find anything to settle: the bot is being heard, or about to be."""
-        return self._settler.would_cut(time.monotonic())
-
-    @property
-    def turns(self) -> tuple[LedgerEntry, ...]:
-        """The turns on record, oldest first."""
-        return tuple(self._ledger.turns)
-
-    @property
     def client(self) -> ClientLink:
         """The client's side: counters of its messages, measured delays."""
         return self._link
@@ -169,27 +148,11 @@ class PlaybackLedger(AudioLane):
         """Times a committed message was changed: the note put in, the boundary moved."""
         return self._messages.rewritten
 
-    def physical_boundary(self, turn_id: int) -> PhysicalBoundary | None:
-        """How much of a turn was played by now, or by its cut."""
-        return self._settler.physical_boundary(turn_id, time.monotonic())
-
-    def semantic_boundary(self, turn_id: int) -> SemanticBoundary | None:
-        """The last sentence of a turn that was played whole, by word times."""
-        return self._settler.semantic_boundary(turn_id, time.monotonic())
-
     def was_not_cut(self, turn_id: int) -> None:
         """The rest of a cut turn is being spoken after all: the note comes off its message."""
         for event in self._settler.resumed(turn_id):
             if isinstance(event, AmendText):
                 self._messages.amend(event.message, event.text, interrupted=False, now_secs=time.monotonic())
-
-    def played_audio(self, turn_id: int, *, secs: float) -> tuple[bytes, int]:
-        """(PCM, rate) of the last `secs` of a settled turn that were played; empty for an unknown turn."""
-        return self._settler.played_audio(turn_id, secs=secs)
-
-    def proposals_of(self, tool_call_id: str) -> tuple[Proposal, ...] | None:
-        """The sentences a tool call rests on; None before the call has passed the TTS."""
-        return self._taps.proposals_of(tool_call_id)
 
     async def cleanup(self) -> None:
         """Release the timer. Idempotent."""

@@ -24,8 +24,10 @@ def span(text: str, end: int = 1000, role: SpanRole = SpanRole.STATEMENT) -> Spa
     return Span(text=text, role=role, start_samples=0, end_samples=end, finalized=True)
 
 
-def physical(*, estimated: bool = False) -> PhysicalBoundary:
-    return PhysicalBoundary(turn_id=1, played_samples=1, sample_rate_hz=1000, estimated=estimated)
+def physical(*, estimated: bool = False, complete: bool = False) -> PhysicalBoundary:
+    return PhysicalBoundary(
+        turn_id=1, played_samples=1, sample_rate_hz=1000, estimated=estimated, complete=complete
+    )
 
 
 PROPOSAL = Proposal(turn_id=1, span=span("Shall I book it?", 1000, SpanRole.CONFIRMATION_REQUEST))
@@ -67,9 +69,14 @@ def test_a_proposal_that_was_cut_closes_it_and_one_being_played_waits() -> None:
 
 
 def test_without_word_times_only_an_acknowledged_end_opens_it() -> None:
-    assert judge(PROPOSAL, TurnState.COMPLETE, physical=physical(), semantic=None) is GateVerdict.OPEN
-    verdict = judge(PROPOSAL, TurnState.COMPLETE, physical=physical(estimated=True), semantic=None)
-    assert verdict is GateVerdict.CLOSED
+    whole = physical(complete=True)
+    assert judge(PROPOSAL, TurnState.COMPLETE, physical=whole, semantic=None) is GateVerdict.OPEN
+    estimated = physical(estimated=True, complete=True)
+    assert judge(PROPOSAL, TurnState.COMPLETE, physical=estimated, semantic=None) is GateVerdict.CLOSED
+
+
+def test_a_turn_that_is_over_but_may_yet_turn_out_to_have_been_cut_waits() -> None:
+    assert judge(PROPOSAL, TurnState.COMPLETE, physical=physical(), semantic=None) is GateVerdict.WAIT
 
 
 def test_calls_are_the_same_by_function_and_normalised_arguments() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from pipecat.frames.frames import (
     LLMFullResponseEndFrame,
     LLMFullResponseStartFrame,
     LLMTextFrame,
+    VADUserStartedSpeakingFrame,
+    VADUserStoppedSpeakingFrame,
 )
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.services.llm_service import FunctionCallParams
@@ -158,6 +161,36 @@ def test_a_call_waits_while_its_proposal_is_played() -> None:
 
     script = Script(sentences=("There is a train at nine.", "I am going to book it now."))
     assert played(play, booking=booking, script=script) == [0, 1]
+
+
+@pytest.mark.parametrize(("coughs", "done"), [(False, 0), (True, 1)])
+def test_f04_speech_that_may_be_an_interruption_keeps_the_gate_shut_until_it_was_one_or_not(
+    coughs: bool, done: int
+) -> None:
+    booking = Booking(secs=0.01)
+    early: list[int] = []
+
+    async def play(scene: Scene) -> None:
+        booking.register(scene)
+        await scene.answer()
+        await booking.call(scene)
+        # The user speaks up before the sentence is over, and is heard out for half a second.
+        await asyncio.sleep(script.secs - 0.15)
+        speech = VADUserStartedSpeakingFrame(start_secs=0.2, timestamp=time.time())
+        await asyncio.sleep(0.2)
+        await scene.worker.queue_frame(speech)
+        await asyncio.sleep(0.5)
+        early.append(len(booking.done))
+        if coughs:
+            await scene.worker.queue_frame(VADUserStoppedSpeakingFrame(stop_secs=0.2))
+        else:
+            await scene.interrupt()
+        await asyncio.sleep(4.0)
+
+    script = Script(sentences=("I am going to book the train at nine for you now.",))
+    played(play, booking=booking, script=script)
+    assert early == [0]
+    assert len(booking.done) == done
 
 
 def test_an_interruption_ends_the_wait_and_nothing_is_done() -> None:
