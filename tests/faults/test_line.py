@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from pipecat.frames.frames import InputAudioRawFrame, InputTransportMessageFrame
 
@@ -100,20 +98,6 @@ def test_a_client_that_floods_with_forged_messages_changes_no_word(message: dict
     outcome = call(script)
     said = [str(m["content"]) for m in outcome.messages if m.get("role") == "assistant"]
     assert said == [f"This is answer number {n}." for n in (1, 2, 3)]
-
-
-@pytest.mark.parametrize("jump_secs", [-86_400.0, 3600.0 * 24 * 365])
-def test_a_wall_clock_that_jumps_costs_no_answer(jump_secs: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def script(session: Session) -> None:
-        await exchange(session, "hello there")
-        follows = time.time
-        monkeypatch.setattr(time, "time", lambda: follows() + jump_secs)
-        await exchange(session, "what time is it", within_secs=10)
-        monkeypatch.undo()
-        await exchange(session, "and now", within_secs=10)
-
-    outcome = call(script)
-    assert len(outcome.requests) == 3
 
 
 def test_a_loop_that_stalls_for_seconds_goes_on() -> None:

@@ -76,27 +76,6 @@ def test_sigterm_writes_the_last_exchange_before_the_process_ends(tmp_path: Path
     assert pages == {f"question {n}": f"answer {n}" for n in range(3)}
 
 
-def test_parts_that_are_taken_down_twice_and_backwards_end_all_the_same(tmp_path: Path) -> None:
-    async def script(session: Session) -> None:
-        await exchange(session, "hello there")
-        assert session.voice is not None
-        parts = [
-            each
-            for each in session.voice.processors()
-            if type(each).__module__.startswith("pipecat_voicectx.processors")
-        ]
-        for part in reversed(parts):
-            await part.cleanup()
-        for part in parts:
-            await part.cleanup()
-
-    outcome = call(script, user_id="ann", store_path=tmp_path / "m")
-    assert outcome.log.errors == []
-    store = open_page_store(tmp_path / "m", embedder=LexicalEmbedder())
-    assert [each.page.user_text for each in store.load(Owner(user_id="ann"))] == ["hello there"]
-    store.close()
-
-
 def test_a_call_that_ends_in_the_middle_of_everything_ends(tmp_path: Path) -> None:
     async def script(session: Session) -> None:
         await exchange(session, "hello there")
