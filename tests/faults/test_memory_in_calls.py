@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipecat_voicectx.errors import UnavailableError, VoiceContextError
+from pipecat_voicectx.errors import UnavailableError
 from pipecat_voicectx.memory.index import FloatArray
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
@@ -186,18 +186,3 @@ def test_a_disk_that_fills_is_told_and_what_was_acknowledged_stays(
     assert any("could not be written" in error for error in outcome.log.errors)
     assert {"this one is written", "there is room again"} <= set(written)
     assert set(written) <= pages_of(tmp_path / "m"), "what was acknowledged is there"
-
-
-def test_a_folder_without_file_descriptors_left_is_a_clear_error(tmp_path: Path) -> None:
-    import os
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = max(int(name) for name in os.listdir("/proc/self/fd"))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1, hard))
-    try:
-        with pytest.raises(VoiceContextError):
-            open_page_store(tmp_path / "m", embedder=LexicalEmbedder())
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert pages_of(tmp_path / "m") == set(), "and works once there are some"
