@@ -169,7 +169,7 @@ class CascadedTaps:
             return  # the inside of a pattern: its whole text comes with the pattern's last word
         frame.append_to_context = False
         text = frame.raw_text or frame.text
-        if not frame.pts:
+        if frame.pts is None:
             utterance.confirm(frame.segment_id, text, has_spacing=frame.includes_inter_frame_spaces)
             utterance.learn(frame.segment_id, self.ledger.pace)
             return
