@@ -326,7 +326,9 @@ class VoiceContext:
                 handlers=[(name, self._relay(name)) for name in ("on_turn_held", "on_turn_released")],
             )
         if self.playback is not None and self._tts is not None and self._config.speech_start is not None:
-            install_candidate_start(self.aggregators.user(), self._config.speech_start)
+            install_candidate_start(
+                self.aggregators.user(), self._config.speech_start, was_asked=self.playback.has_asked
+            )
 
     def _without_empty_turns(self, params: LLMUserAggregatorParams) -> LLMUserAggregatorParams:
         """Ours takes the place of Pipecat's own answer to a turn without words, unless the host chose one."""

@@ -6,7 +6,8 @@
 
 While the bot is silent, the beginning of speech confirms itself. A backchannel ("mhm") and a cough end a candidate
 without any effect. Words may come long after the sound of them: a transcript confirms whenever it arrives while the
-bot speaks, unless it is a backchannel.
+bot speaks, unless it is a backchannel. "Yes" or "sure" after a question that was heard whole is an answer, not a
+backchannel, although the bot talks on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from enum import Enum
 
 from pipecat_voicectx.errors import UsageError
 
-__all__ = ["CandidateState", "CandidateVerdict", "SpeechCandidate", "SpeechCandidateConfig", "is_backchannel"]
+__all__ = [
+    "CandidateState",
+    "CandidateVerdict",
+    "SpeechCandidate",
+    "SpeechCandidateConfig",
+    "is_answer",
+    "is_backchannel",
+]
 
 # What listeners say without wanting the floor. Words that may as well be an answer ("yes", "right", "no") count as
 # backchannels only because this is asked while the bot is speaking. English, German, Spanish, French, Japanese.
@@ -27,6 +35,12 @@ _BACKCHANNEL_WORDS = (
     "\u306f\u3044 \u3046\u3093 \u3048\u3048 \u3078\u3048 \u306a\u308b\u307b\u3069 \u305d\u3046\u3067\u3059\u306d"
 )
 _BACKCHANNELS = frozenset(_BACKCHANNEL_WORDS.split())
+# Those among them that also answer a question.
+_ANSWER_WORDS = (
+    "yeah yep yup yes ok okay right sure good great alright uhhuh uhuh mhm mhmm ja genau stimmt si vale claro oui "
+    "daccord \u306f\u3044 \u3046\u3093 \u3048\u3048 \u305d\u3046\u3067\u3059\u306d"
+)
+_ANSWERS = frozenset(_ANSWER_WORDS.split())
 _WORD = re.compile(r"\w+")
 # The longest backchannels: "oh okay I see", "yeah yeah yeah right".
 _MAX_BACKCHANNEL_WORDS = 4
@@ -34,8 +48,17 @@ _MAX_BACKCHANNEL_WORDS = 4
 
 def is_backchannel(text: str) -> bool:
     """Whether a transcript holds nothing but backchannels. False for one without any word."""
-    words = _WORD.findall(text.casefold().replace("-", "").replace("'", "").replace("\u2019", ""))
+    words = _words(text)
     return 0 < len(words) <= _MAX_BACKCHANNEL_WORDS and all(word in _BACKCHANNELS for word in words)
+
+
+def is_answer(text: str) -> bool:
+    """Whether a backchannel would answer a question: "yes", "oh sure"."""
+    return any(word in _ANSWERS for word in _words(text))
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold().replace("-", "").replace("'", "").replace("\u2019", ""))
 
 
 class CandidateState(Enum):
@@ -101,11 +124,16 @@ class SpeechCandidate:
         self.state = CandidateState.IDLE
         self._due_secs = None
 
-    def transcribed(self, text: str) -> CandidateVerdict:
-        """A transcript, provisional or final."""
+    def transcribed(self, text: str, *, was_asked: bool = False) -> CandidateVerdict:
+        """A transcript, provisional or final.
+
+        Args:
+            text: The words.
+            was_asked: Whether the last sentence that the bot has said whole is a question.
+        """
         if not _WORD.search(text):
             return CandidateVerdict.NOTHING
-        if self._bot_speaks and is_backchannel(text):
+        if self._bot_speaks and is_backchannel(text) and not (was_asked and is_answer(text)):
             return CandidateVerdict.BACKCHANNEL
         return self._confirm()
 

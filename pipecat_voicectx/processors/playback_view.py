@@ -10,6 +10,7 @@ from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.playback.ledger import LedgerEntry, TurnLedger
 from pipecat_voicectx.playback.proposal import Proposal
 from pipecat_voicectx.playback.settlement import TurnSettler
+from pipecat_voicectx.playback.spans import SpanRole
 from pipecat_voicectx.processors.audio_lane import AudioLane
 from pipecat_voicectx.runtimes.cascaded import CascadedTaps
 
@@ -68,3 +69,25 @@ class PlaybackView(AudioLane):
             return GateVerdict.CLOSED
         semantic = self._settler.semantic_boundary(proposal.turn_id, sure_secs)
         return judge(proposal, entry.state, physical=physical, semantic=semantic)
+
+    def has_asked(self) -> bool:
+        """Whether the last sentence heard whole, by now or when the user began to speak, is a question.
+
+        So is one that ends the turn and is being asked: who says "yes" over it has understood it.
+        """
+        now_secs = time.monotonic()
+        for entry in reversed(self._ledger.turns):
+            physical = self._settler.physical_boundary(entry.turn_id, now_secs)
+            if physical is not None and physical.played_samples:
+                break
+        else:
+            return False
+        sentences = [
+            self._settler.semantic_boundary(entry.turn_id, at_secs)
+            for at_secs in (now_secs, self._settler.onset_secs(now_secs))
+        ]
+        asking = (SpanRole.QUESTION, SpanRole.CONFIRMATION_REQUEST)
+        last = self._ledger.spans(entry)[-1:] if entry.closed else []
+        if any(span.role in asking and span.start_samples < physical.played_samples for span in last):
+            return True
+        return any(sentence is not None and sentence.span.role in asking for sentence in sentences)

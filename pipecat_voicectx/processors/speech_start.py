@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from loguru import logger
 from pipecat.frames.frames import (
@@ -43,11 +44,15 @@ __all__ = ["CandidateTurnStartStrategy", "install_candidate_start"]
 class CandidateTurnStartStrategy(BaseUserTurnStartStrategy):  # type: ignore[no-untyped-call]
     """Starts a turn when the user takes the floor. See the module's text."""
 
-    def __init__(self, config: SpeechCandidateConfig | None = None) -> None:
+    def __init__(
+        self, config: SpeechCandidateConfig | None = None, *, was_asked: Callable[[], bool] | None = None
+    ) -> None:
         """Args:
         config: When speech over the bot's voice is an interruption.
+        was_asked: Whether the last sentence heard whole is a question (`PlaybackLedger.has_asked`). None: never.
         """
         super().__init__()
+        self._was_asked = was_asked or (lambda: False)
         self._candidate = SpeechCandidate(config=config or SpeechCandidateConfig())
         self._in_turn = False
         self._timer: asyncio.Task[None] | None = None
@@ -104,7 +109,7 @@ class CandidateTurnStartStrategy(BaseUserTurnStartStrategy):  # type: ignore[no-
             case VADUserStoppedSpeakingFrame():
                 self._candidate.speech_stopped()
             case TranscriptionFrame() | InterimTranscriptionFrame():
-                return self._candidate.transcribed(frame.text)
+                return self._candidate.transcribed(frame.text, was_asked=self._was_asked())
             case BotStartedSpeakingFrame():
                 self._candidate.bot_started()
             case BotStoppedSpeakingFrame():
@@ -126,7 +131,10 @@ class CandidateTurnStartStrategy(BaseUserTurnStartStrategy):  # type: ignore[no-
 
 
 def install_candidate_start(
-    aggregator: LLMUserAggregator, config: SpeechCandidateConfig | None = None
+    aggregator: LLMUserAggregator,
+    config: SpeechCandidateConfig | None = None,
+    *,
+    was_asked: Callable[[], bool] | None = None,
 ) -> bool:
     """Puts the strategy where `aggregator` starts turns by Pipecat's defaults, now and after a service changes them.
 
@@ -139,19 +147,23 @@ def install_candidate_start(
     if not isinstance(controller, UserTurnController):
         logger.warning("{}: no turn controller found; a cough may interrupt", aggregator)
         return False
-    _replace_defaults(controller.user_turn_strategies, config)
+    _replace_defaults(controller.user_turn_strategies, config, was_asked)
     update = controller.update_strategies
 
     async def update_replaced(strategies: UserTurnStrategies) -> None:
-        _replace_defaults(strategies, config)
+        _replace_defaults(strategies, config, was_asked)
         await update(strategies)
 
     controller.update_strategies = update_replaced  # type: ignore[method-assign]
     return True
 
 
-def _replace_defaults(strategies: UserTurnStrategies, config: SpeechCandidateConfig | None) -> None:
+def _replace_defaults(
+    strategies: UserTurnStrategies,
+    config: SpeechCandidateConfig | None,
+    was_asked: Callable[[], bool] | None,
+) -> None:
     defaults = (VADUserTurnStartStrategy, TranscriptionUserTurnStartStrategy)
     start = strategies.start or []
     if {type(strategy) for strategy in start} == set(defaults):
-        strategies.start = [CandidateTurnStartStrategy(config)]
+        strategies.start = [CandidateTurnStartStrategy(config, was_asked=was_asked)]

@@ -72,6 +72,18 @@ def test_who_speaks_when_the_bot_falls_silent_has_the_floor(spoken_over: SpeechC
     assert spoken_over.bot_stopped() is CONFIRM
 
 
+@pytest.mark.parametrize("text", ["Yes.", "oh sure", "okay", "uh-huh"])
+def test_a_yes_after_a_question_is_an_answer_although_the_bot_talks_on(text: str) -> None:
+    candidate = SpeechCandidate()
+    candidate.bot_started()
+    assert candidate.transcribed(text) is CandidateVerdict.BACKCHANNEL
+    assert candidate.transcribed(text, was_asked=True) is CandidateVerdict.CONFIRM
+
+
+def test_what_answers_nothing_stays_a_backchannel_after_a_question(spoken_over: SpeechCandidate) -> None:
+    assert spoken_over.transcribed("Hmm, wow.", was_asked=True) is CandidateVerdict.BACKCHANNEL
+
+
 def test_a_yes_once_the_bot_is_silent_is_an_answer(spoken_over: SpeechCandidate) -> None:
     spoken_over.bot_stopped()
     assert spoken_over.transcribed("Yes.") is CONFIRM

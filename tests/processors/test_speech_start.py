@@ -80,6 +80,42 @@ def test_a_cough_or_a_backchannel_cancels_nothing_and_starts_no_turn(text: str) 
     assert outcome.log.kinds("user_turn_stopped") == ["user_turn_stopped: what is there to see"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "at_secs", "heard"),
+    [
+        ("Shall I book the train at nine? It is the cheapest one today by far.", 2.6, True),
+        ("It is the cheapest one today by far. Shall I book the train at nine?", 3.6, True),
+        (
+            "Shall I book the train at nine? It is the cheapest one today by far. I would take it in your place.",
+            6.3,
+            False,
+        ),
+        ("There is a train at nine. It is the cheapest one today by far.", 2.6, False),
+    ],
+)
+def test_a_yes_over_the_bot_answers_the_question_it_follows_and_nothing_else(
+    answer: str, at_secs: float, heard: bool
+) -> None:
+    class Clerk:
+        def reply(self, request: ChatRequest) -> Reply:
+            return Reply(text="Booked." if last_words(request) == "yes" else answer)
+
+    async def script(call: Session) -> None:
+        await call.say("is there a train")
+        await call.speaking()
+        await call.listen(at_secs)
+        await sound(call, 0.3)
+        await call.transcript("yes")
+        await call.answered()
+        await call.listen(3.0)
+
+    outcome = play(script, Clerk(), ours=True, tts=EspeakTTSService)
+    said = [text for role, text in conversation(outcome) if role == "user"]
+    assert said == (["is there a train", "yes"] if heard else ["is there a train"])
+    last = conversation(outcome)[-1]
+    assert last == ("assistant", "Booked." if heard else answer)
+
+
 def test_a_backchannel_does_not_end_up_in_front_of_the_next_words() -> None:
     async def script(call: Session) -> None:
         await asked(call)
