@@ -12,7 +12,7 @@ PARALLEL := -n 2 --dist loadfile
 # Extra words for pytest or for a command, e.g. `make unit ARGS="-k ledger"`.
 ARGS ?=
 
-.PHONY: help setup demo test check examples lint format types unit pipeline packaging peers browser pythons soak soak-short fuzz fuzz-short bench bot clean
+.PHONY: help setup demo test check faults examples lint format types unit pipeline packaging peers browser pythons soak soak-short fuzz fuzz-short bench bot clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -26,10 +26,10 @@ $(STAMP): pyproject.toml tools/setup.sh
 demo: $(STAMP) ## one recorded call, told twice: stock Pipecat, then with our processors
 	@$(BIN)/voicectx demo $(ARGS)
 
-test: check examples peers browser pythons soak-short fuzz-short ## everything that runs on one machine
+test: check faults examples peers browser pythons soak-short fuzz-short ## everything that runs on one machine
 	@echo "== all tests passed"
 
-check: lint types unit pipeline packaging ## lint, types, unit, pipeline and packaging; under 3 minutes
+check: lint types unit pipeline packaging ## lint, types, unit, pipeline and packaging; a few minutes
 
 lint: $(STAMP)
 	@echo "== lint: ruff"
@@ -50,7 +50,12 @@ unit: $(STAMP)
 pipeline: $(STAMP)
 	@echo "== pipeline: processors, sources and stores on virtual time"
 	@$(PYTEST) $(PARALLEL) tests --ignore tests/peers --ignore tests/browser --ignore tests/packaging --ignore tests/soak \
-	  --ignore tests/fuzz --ignore tests/examples --ignore tests/bots $(foreach dir,$(CORE_TESTS),--ignore $(dir)) $(ARGS)
+	  --ignore tests/fuzz --ignore tests/examples --ignore tests/bots $(foreach dir,$(CORE_TESTS) $(FAULT_TESTS),--ignore $(dir)) $(ARGS)
+
+FAULT_TESTS := tests/faults tests/compat tests/properties tests/bench
+faults: $(STAMP) ## everything that can go wrong, in whole calls; the benches in small
+	@echo "== faults: fault matrix, hostile callers, moved private attributes, properties, small benches"
+	@$(PYTEST) $(PARALLEL) $(FAULT_TESTS) $(ARGS)
 
 packaging: $(STAMP)
 	@echo "== packaging: layout, exports, wheel, README"

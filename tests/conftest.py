@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import functools
+import gc
 import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +26,25 @@ settings.register_profile("soak", parent=settings.get_profile("default"), max_ex
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 logger.remove()
+
+
+def _parsing_without_collections(parse: Any) -> Any:
+    """Python 3.11 loses count of its own depth when a collection runs finalizers in the middle of a parse."""
+
+    @functools.wraps(parse)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return parse(*args, **kwargs)
+        finally:
+            if was_enabled:
+                gc.enable()
+
+    return wrapped
+
+
+ast.parse = _parsing_without_collections(ast.parse)
 
 
 @pytest.fixture(scope="session")

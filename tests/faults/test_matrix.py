@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import gc
 import re
 from pathlib import Path
 
@@ -29,13 +28,7 @@ FAULTS = ["slow", "hangs", "raises", "returns garbage", "dies", "comes back"]
 
 @functools.cache
 def functions_in(file: str) -> frozenset[str]:
-    # Python 3.11 loses count of its own depth when a collection runs finalizers in the middle of a parse.
-    gc.collect()
-    gc.disable()
-    try:
-        tree = ast.parse((ROOT / "tests" / file).read_text())
-    finally:
-        gc.enable()
+    tree = ast.parse((ROOT / "tests" / file).read_text())
     return frozenset(
         node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     )
