@@ -121,7 +121,12 @@ def run(args: argparse.Namespace) -> int:
     _print(rows)
     if args.json:
         settings = {"sessions": sessions, "minutes": minutes, "processes": args.processes, "time": "virtual"}
-        report = {"version": version("pipecat-voicectx"), "seed": args.seed, "settings": settings, "sessions": rows}
+        report = {
+            "version": version("pipecat-voicectx"),
+            "seed": args.seed,
+            "settings": settings,
+            "sessions": rows,
+        }
         args.json.write_text(json.dumps(report, indent=2) + "\n")
     return 0
 

@@ -76,6 +76,10 @@ class _Sink(PassThrough):
         super().__init__()
         self.arrived: PathTime | None = None
 
+    def forget(self) -> None:
+        """The next turn begins."""
+        self.arrived = None
+
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
         if isinstance(frame, LLMContextFrame):
             self.arrived = PathTime(wall_secs=perf_counter(), cpu_secs=thread_time())
@@ -156,7 +160,7 @@ class BenchBot:
     async def turn(self, *, measured: bool) -> None:
         """The caller says a sentence; the answer is written to the context as if it had been heard."""
         worker, text = self._worker, _text(12, self._rng)
-        self._llm.arrived = None
+        self._llm.forget()
         await worker.queue_frame(VADUserStartedSpeakingFrame(start_secs=0.2))
         await self._stream(self._loud[:50], line="webrtc", first=0)
         await worker.queue_frame(VADUserStoppedSpeakingFrame(stop_secs=0.2))
