@@ -50,4 +50,5 @@ def test_it_works_beside_the_official_client(browser: Browser, bot: Bot) -> None
     assert bot.ledger.client.taken > 10
     assert bot.ledger.client.refused == 0
     assert not bot.turns[-1].estimated
-    assert len(bot.turns[-1].heard_text.split()) == pytest.approx(16, abs=4)
+    # Where exactly it was cut is compared in test_playback_acks; here the words came from this client's clock.
+    assert 3 <= len(bot.turns[-1].heard_text.split()) <= 24
