@@ -16,7 +16,6 @@ import numpy as np
 from pipecat.frames.frames import (
     BotStartedSpeakingFrame,
     BotStoppedSpeakingFrame,
-    EndFrame,
     Frame,
     InputAudioRawFrame,
     LLMRunFrame,
@@ -26,12 +25,12 @@ from pipecat.pipeline.pipeline import Pipeline
 from pipecat.pipeline.worker import PipelineParams, PipelineWorker
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.services.google.gemini_live.llm import GeminiLiveLLMService
-from pipecat.workers.runner import WorkerRunner
 
 from pipecat_voicectx.processors.forward_gate import ForwardGate
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
 from pipecat_voicectx.testing.gemini_server import GeminiServer
 from pipecat_voicectx.testing.playback_harness import Script, TrackOutput
+from pipecat_voicectx.testing.running import running
 from pipecat_voicectx.testing.virtual_time import run
 from pipecat_voicectx.voice_context import VoiceContext, VoiceContextConfig
 
@@ -119,23 +118,15 @@ async def _play(script: Play, server: GeminiServer, config: VoiceContextConfig |
             params=PipelineParams(audio_in_sample_rate=_INPUT_RATE_HZ, audio_out_sample_rate=_OUTPUT_RATE_HZ),
         )
         call = GeminiCall(worker, server, context, transport.output(), voice)
-        started = asyncio.Event()
-        _observe(call, started)
-        runner = WorkerRunner(handle_sigint=False)
-        await runner.add_workers(worker)
-        running = asyncio.ensure_future(runner.run())
-        pumping: asyncio.Task[None] | None = None
-        try:
-            await started.wait()
+        _observe(call)
+        async with running(worker):
             await worker.queue_frame(LLMRunFrame())
             pumping = asyncio.create_task(_pump(worker))
-            await asyncio.sleep(0.5)
-            await script(call)
-        finally:
-            if pumping is not None:
+            try:
+                await asyncio.sleep(0.5)
+                await script(call)
+            finally:
                 pumping.cancel()
-            await worker.queue_frame(EndFrame())
-            await running
         return call
 
 
@@ -146,10 +137,7 @@ async def _pump(worker: PipelineWorker) -> None:
         await asyncio.sleep(_FRAME_SECS)
 
 
-def _observe(call: GeminiCall, started: asyncio.Event) -> None:
-    async def on_started(_worker: object, _frame: Frame) -> None:
-        started.set()
-
+def _observe(call: GeminiCall) -> None:
     async def on_error(_worker: object, frame: Any) -> None:
         call.errors.append(str(frame.error))
 
@@ -159,6 +147,5 @@ def _observe(call: GeminiCall, started: asyncio.Event) -> None:
         elif isinstance(frame, BotStoppedSpeakingFrame):
             call.bot_speaking.clear()
 
-    call.worker.add_event_handler("on_pipeline_started", on_started)
     call.worker.add_event_handler("on_pipeline_error", on_error)
     call.output.add_event_handler("on_before_push_frame", on_output)

@@ -20,7 +20,6 @@ import numpy as np
 from pipecat.frames.frames import (
     BotStartedSpeakingFrame,
     BotStoppedSpeakingFrame,
-    EndFrame,
     Frame,
     InputAudioRawFrame,
     LLMRunFrame,
@@ -29,13 +28,13 @@ from pipecat.pipeline.pipeline import Pipeline
 from pipecat.pipeline.worker import PipelineParams, PipelineWorker
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.services.openai.realtime.llm import OpenAIRealtimeLLMService, OpenAIRealtimeLLMSettings
-from pipecat.workers.runner import WorkerRunner
 
 from pipecat_voicectx.processors.frames import NetworkStateFrame
 from pipecat_voicectx.processors.realtime_link import RealtimeLink
 from pipecat_voicectx.states.network import LinkBand, NetworkState
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
 from pipecat_voicectx.testing.realtime_server import RealtimeServer, ScriptedItem
+from pipecat_voicectx.testing.running import running
 from pipecat_voicectx.testing.scripted_session import Transport
 from pipecat_voicectx.testing.virtual_time import run
 from pipecat_voicectx.voice_context import VoiceContext, VoiceContextConfig
@@ -158,22 +157,14 @@ async def _play(
             params=PipelineParams(audio_in_sample_rate=_RATE_HZ, audio_out_sample_rate=_RATE_HZ),
         )
         call = RealtimeCall(worker, server, context, llm, voice)
-        started = asyncio.Event()
-        _observe(call, transport, started)
-        runner = WorkerRunner(handle_sigint=False)
-        await runner.add_workers(worker)
-        running = asyncio.ensure_future(runner.run())
-        pumping: asyncio.Task[None] | None = None
-        try:
-            await started.wait()
+        _observe(call, transport)
+        async with running(worker):
             pumping = asyncio.create_task(_pump(call))
-            await asyncio.sleep(0.2)
-            await script(call)
-        finally:
-            if pumping is not None:
+            try:
+                await asyncio.sleep(0.2)
+                await script(call)
+            finally:
                 pumping.cancel()
-            await worker.queue_frame(EndFrame())
-            await running
         return call
 
 
@@ -185,10 +176,7 @@ async def _pump(call: RealtimeCall) -> None:
         await asyncio.sleep(_FRAME_SECS)
 
 
-def _observe(call: RealtimeCall, transport: Transport, started: asyncio.Event) -> None:
-    async def on_started(_worker: object, _frame: Frame) -> None:
-        started.set()
-
+def _observe(call: RealtimeCall, transport: Transport) -> None:
     async def on_error(_worker: object, frame: Any) -> None:
         call.errors.append(str(frame.error))
 
@@ -199,6 +187,5 @@ def _observe(call: RealtimeCall, transport: Transport, started: asyncio.Event) -
         elif isinstance(frame, BotStoppedSpeakingFrame):
             call.bot_silent.set()
 
-    call.worker.add_event_handler("on_pipeline_started", on_started)
     call.worker.add_event_handler("on_pipeline_error", on_error)
     transport.output().add_event_handler("on_before_push_frame", on_output)

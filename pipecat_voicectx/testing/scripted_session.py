@@ -22,12 +22,10 @@ from typing import Any
 from pipecat.frames.frames import (
     BotStartedSpeakingFrame,
     BotStoppedSpeakingFrame,
-    EndFrame,
     ErrorFrame,
     Frame,
     InputAudioRawFrame,
     InterruptionFrame,
-    StartFrame,
     TranscriptionFrame,
     VADUserStartedSpeakingFrame,
     VADUserStoppedSpeakingFrame,
@@ -45,11 +43,11 @@ from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.services.openai.llm import OpenAILLMService
 from pipecat.turns.user_stop import SpeechTimeoutUserTurnStopStrategy
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
-from pipecat.workers.runner import WorkerRunner
 
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
 from pipecat_voicectx.testing.openai_server import ChatPolicy, OpenAIServer
 from pipecat_voicectx.testing.playback_harness import TrackOutput
+from pipecat_voicectx.testing.running import running
 from pipecat_voicectx.testing.virtual_time import run
 from pipecat_voicectx.voice_context import VoiceContext, VoiceContextConfig
 
@@ -319,20 +317,10 @@ async def play_in_loop(
             asyncio.Event(),
             frame_secs,
         )
-        started = asyncio.Event()
-        _observe(session, pair, started)
-
-        runner = WorkerRunner(handle_sigint=False)
-        await runner.add_workers(worker)
-        running = asyncio.ensure_future(runner.run())
-        try:
-            await started.wait()
+        _observe(session, pair)
+        async with running(worker):
             log.start_secs = time.monotonic()
             await script(session)
-        finally:
-            # The pipeline ends in order even when the script failed, and the failure is what the caller sees.
-            await worker.queue_frame(EndFrame())
-            await running
         return Outcome(log, list(server.requests), list(context.messages), session)
 
 
@@ -345,11 +333,8 @@ def default_user_params() -> LLMUserAggregatorParams:
     )
 
 
-def _observe(session: Session, pair: LLMContextAggregatorPair, started: asyncio.Event) -> None:
+def _observe(session: Session, pair: LLMContextAggregatorPair) -> None:
     log = session.log
-
-    async def on_started(_worker: object, _frame: StartFrame) -> None:
-        started.set()
 
     async def on_turn_started(_aggregator: object, _strategy: object) -> None:
         log.note("user_turn_started")
@@ -367,7 +352,6 @@ def _observe(session: Session, pair: LLMContextAggregatorPair, started: asyncio.
         elif isinstance(frame, BotStoppedSpeakingFrame):
             session.bot_silent.set()
 
-    session.worker.add_event_handler("on_pipeline_started", on_started)
     pair.user().add_event_handler("on_user_turn_started", on_turn_started)
     pair.user().add_event_handler("on_user_turn_stopped", on_turn_stopped)
     pair.assistant().add_event_handler("on_assistant_turn_stopped", on_assistant)
