@@ -24,12 +24,12 @@ from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.workers.runner import WorkerRunner
 
+from pipecat_voicectx.bench.made_pages import BENCH_OWNER, made_page
 from pipecat_voicectx.memory.facts import USER, Assertion, Fact, fact_id
 from pipecat_voicectx.memory.index import FloatArray
-from pipecat_voicectx.memory.pages import BotTextSource, Owner, VoicePage, page_id
+from pipecat_voicectx.memory.pages import VoicePage
 from pipecat_voicectx.memory.reconcile import Add
 from pipecat_voicectx.memory.records import MemoryRecord, record_id
-from pipecat_voicectx.memory.summary import summarize_exchange
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
 from pipecat_voicectx.stores.embedders import Embedder
 from pipecat_voicectx.stores.fact_session import FactsConfig
@@ -40,7 +40,6 @@ from pipecat_voicectx.stores.qdrant_pages import StoredPage
 
 __all__ = ["RandomEmbedder", "measure_engine", "measure_path"]
 
-_OWNER = Owner(user_id="bench")
 _WORDS = [f"word{n}" for n in range(8_000)]
 _CUMULATIVE = list(itertools.accumulate(1 / (n + 1) for n in range(8_000)))
 _TURN_WORDS = 20
@@ -97,7 +96,7 @@ async def _path(
         await _store_facts(folder, count, rng)
         config = FactsConfig(engine=lambda _, embedder: _default_engine(folder, embedder))
     projector = MemoryProjector(
-        owner=_OWNER, embedder=RandomEmbedder(), stt=before, session_id="now", facts=config
+        owner=BENCH_OWNER, embedder=RandomEmbedder(), stt=before, session_id="now", facts=config
     )
     own: list[float] = []
     projector.add_event_handler("on_projected", lambda _p, report: own.append(report.took_secs))
@@ -136,7 +135,7 @@ def _default_engine(folder: Path, embedder: Embedder) -> Mem0Engine:
 
 async def _store_facts(folder: Path, count: int, rng: random.Random) -> None:
     engine = _default_engine(folder, RandomEmbedder())
-    writer = FactWriter(_OWNER, engine)
+    writer = FactWriter(BENCH_OWNER, engine)
     try:
         for start in range(0, count, 500):
             writer.apply(Add(fact=_fact(n, rng)) for n in range(start, min(start + 500, count)))
@@ -175,7 +174,7 @@ async def _engine(folder: Path, count: int, rng: random.Random) -> list[float]:
         times: list[float] = []
         for _ in range(_ENGINE_QUERIES):
             started = time.perf_counter()
-            await engine.search(_OWNER, _text(_QUERY_WORDS, rng), limit=5)
+            await engine.search(BENCH_OWNER, _text(_QUERY_WORDS, rng), limit=5)
             times.append(time.perf_counter() - started)
         return times
     finally:
@@ -184,8 +183,8 @@ async def _engine(folder: Path, count: int, rng: random.Random) -> list[float]:
 
 def _record(number: int, rng: random.Random) -> MemoryRecord:
     return MemoryRecord(
-        id=record_id(_OWNER, str(number)),
-        owner=_OWNER,
+        id=record_id(BENCH_OWNER, str(number)),
+        owner=BENCH_OWNER,
         text=_text(2 * _TURN_WORDS, rng),
         created_wall_secs=number,
         valid_from_wall_secs=number,
@@ -193,20 +192,7 @@ def _record(number: int, rng: random.Random) -> MemoryRecord:
 
 
 def _page(number: int, rng: random.Random) -> VoicePage:
-    session, index = f"s{number // 30:06}", number % 30
-    user, bot = _text(_TURN_WORDS, rng), _text(_TURN_WORDS, rng)
-    return VoicePage(
-        id=page_id(_OWNER, session, index),
-        owner=_OWNER,
-        session_id=session,
-        index=index,
-        started_wall_secs=20.0 * number,
-        ended_wall_secs=20.0 * number + 15,
-        user_text=user,
-        bot_text=bot,
-        bot_text_source=BotTextSource.HEARD,
-        summary=summarize_exchange(user, bot),
-    )
+    return made_page(number, _text(_TURN_WORDS, rng), _text(_TURN_WORDS, rng))
 
 
 def _text(words: int, rng: random.Random) -> str:

@@ -27,9 +27,9 @@ from pipecat.processors.aggregators.llm_response_universal import LLMContextAggr
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.workers.runner import WorkerRunner
 
+from pipecat_voicectx.bench.made_pages import BENCH_OWNER, made_page
 from pipecat_voicectx.bench.memory_latency import RandomEmbedder
-from pipecat_voicectx.memory.pages import BotTextSource, Owner, VoicePage, page_id
-from pipecat_voicectx.memory.summary import summarize_exchange
+from pipecat_voicectx.memory.pages import VoicePage
 from pipecat_voicectx.stores.qdrant_pages import StoredPage
 from pipecat_voicectx.testing.scripted_session import PassThrough, default_user_params
 from pipecat_voicectx.testing.virtual_time import VirtualTimeLoop
@@ -41,7 +41,6 @@ RATE_HZ = 16_000
 FRAME_SECS = 0.02
 # One side's piece of a pair: short enough that both halves of a pair meet the same machine.
 CHUNK_FRAMES = 25
-_OWNER = Owner(user_id="bench")
 _WORDS = [f"word{number}" for number in range(4_000)]
 
 T = TypeVar("T")
@@ -226,7 +225,7 @@ def _pipeline(
         stt=stt,
         llm=llm,
         tts=tts,
-        user_id=_OWNER.user_id,
+        user_id=BENCH_OWNER.user_id,
         embedder=RandomEmbedder(),
         user_params=default_user_params(),
     )
@@ -245,20 +244,7 @@ def _noise(secs: float, *, seed: int, level: float) -> list[bytes]:
 
 
 def _page(number: int, rng: random.Random) -> VoicePage:
-    session, index = f"s{number // 30:06}", number % 30
-    user, bot = _text(20, rng), _text(20, rng)
-    return VoicePage(
-        id=page_id(_OWNER, session, index),
-        owner=_OWNER,
-        session_id=session,
-        index=index,
-        started_wall_secs=20.0 * number,
-        ended_wall_secs=20.0 * number + 15,
-        user_text=user,
-        bot_text=bot,
-        bot_text_source=BotTextSource.HEARD,
-        summary=summarize_exchange(user, bot),
-    )
+    return made_page(number, _text(20, rng), _text(20, rng))
 
 
 def _text(words: int, rng: random.Random) -> str:
