@@ -33,6 +33,7 @@ from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat_voicectx.memory.feelings import feelings_in
 from pipecat_voicectx.processors.audio_lane import AudioLane
 from pipecat_voicectx.processors.frames import AcousticsFrame, AffectFrame, NetworkStateFrame
+from pipecat_voicectx.runtimes.frame_listeners import listen, stop_listening
 from pipecat_voicectx.signals.echo import EchoDetector
 from pipecat_voicectx.signals.levels import LevelBlock, LevelMeter
 from pipecat_voicectx.sources.affect_estimator import AffectEstimator
@@ -77,7 +78,8 @@ class AcousticsTracker(AudioLane):
         """
         super().__init__(name=name)
         self._meter = LevelMeter()
-        self._bot_meter = LevelMeter()
+        # When a block begins is known from when it is full, so it is kept short.
+        self._bot_meter = LevelMeter(frames_per_block=5)
         self._acoustics = AcousticEstimator(acoustics)
         self._affect = None if affect is None else TurnAffectCollector(affect)
         self._estimator = estimator
@@ -96,7 +98,7 @@ class AcousticsTracker(AudioLane):
         for event in ("on_acoustics", "on_affect"):
             self._register_event_handler(event)
         if output is not None:
-            output.add_event_handler("on_before_push_frame", self._bot_audio)
+            listen(output, "on_before_push_frame", self._bot_audio)
 
     @property
     def acoustics(self) -> AcousticState:
@@ -132,7 +134,7 @@ class AcousticsTracker(AudioLane):
     async def cleanup(self) -> None:
         await super().cleanup()  # type: ignore[no-untyped-call]
         if self._output is not None:
-            self._output.remove_event_handler("on_before_push_frame", self._bot_audio)
+            stop_listening(self._output, "on_before_push_frame", self._bot_audio)
             self._output = None
         await self._give_up_estimate()
 
@@ -147,8 +149,10 @@ class AcousticsTracker(AudioLane):
             case InputAudioRawFrame():
                 await self.audio_passed(frame)
             case VADUserStartedSpeakingFrame():
+                await self._flush(now_secs)
                 self._speech_started(now_secs - frame.start_secs)
             case VADUserStoppedSpeakingFrame():
+                await self._flush(now_secs)
                 await self._speech_stopped(now_secs - frame.stop_secs)
             case TranscriptionFrame() if self._affect is not None:
                 self._affect.final(frame.text, words=_feeling(frame.text), speaker=frame.user_id or "")
@@ -167,6 +171,12 @@ class AcousticsTracker(AudioLane):
                 pass
 
     # Audio
+
+    async def _flush(self, now_secs: float) -> None:
+        """What was heard before a change belongs to the state before it."""
+        block = self._meter.flush()
+        if block is not None:
+            await self._block(block, now_secs)
 
     async def _block(self, block: LevelBlock, now_secs: float) -> None:
         self._acoustics.add_frames(block.powers, block.clipped, ended_secs=now_secs)

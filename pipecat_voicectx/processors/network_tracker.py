@@ -294,6 +294,8 @@ class NetworkTracker(AudioLane):
     async def _publish(self, now_secs: float) -> None:
         if 0.0 <= now_secs - self._pushed_secs < SAMPLE_PERIOD_SECS - 1e-6:
             return
+        if self._nothing_new(now_secs):
+            return
         state = self._estimator.state(now_secs)
         if not self._is_news(state, now_secs):
             return
@@ -305,6 +307,18 @@ class NetworkTracker(AudioLane):
         for gap in gaps:
             await self._call_event_handler("on_audio_gap", gap)
         await self._call_event_handler("on_network_state", state)
+
+    def _nothing_new(self, now_secs: float) -> bool:
+        """What `_is_news` says of a good line that stays good, without putting a state together."""
+        last = self._pushed
+        return (
+            last is not None
+            and last.recovered
+            and not last.muted
+            and last.stall_secs == 0.0
+            and last.concealed_total_secs == self._estimator.concealed_total_secs
+            and self._estimator.uneventful(now_secs)
+        )
 
     def _is_news(self, state: NetworkState, now_secs: float) -> bool:
         last = self._pushed

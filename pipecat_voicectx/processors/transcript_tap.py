@@ -8,6 +8,8 @@ from pipecat.frames.frames import Frame, InterimTranscriptionFrame, Transcriptio
 from pipecat.processors.frame_processor import FrameProcessor
 from pipecat.services.stt_service import STTService
 
+from pipecat_voicectx.runtimes.frame_listeners import listen, stop_listening
+
 __all__ = ["TranscriptTap"]
 
 
@@ -35,14 +37,14 @@ class TranscriptTap:
             return False
         if not self._attached:
             self._attached = True
-            self._stt.add_event_handler("on_before_push_frame", self._on_frame)
+            listen(self._stt, "on_before_push_frame", self._on_frame)
         return True
 
     def detach(self) -> None:
         """Stops to listen. Harmless when repeated."""
         if self._stt is not None and self._attached:
             self._attached = False
-            self._stt.remove_event_handler("on_before_push_frame", self._on_frame)
+            stop_listening(self._stt, "on_before_push_frame", self._on_frame)
 
     def clear(self) -> None:
         """The turn was taken; what comes now belongs to the next."""

@@ -41,6 +41,7 @@ from pipecat_voicectx.playback.clock import PlayoutClock, SentAudio
 from pipecat_voicectx.playback.ledger import LedgerEntry, TurnLedger
 from pipecat_voicectx.playback.proposal import Proposal, find_proposals
 from pipecat_voicectx.playback.utterance import Utterance
+from pipecat_voicectx.runtimes.frame_listeners import listen
 from pipecat_voicectx.runtimes.playout_position import PlayoutPositionSource
 
 __all__ = ["CascadedTaps"]
@@ -93,8 +94,8 @@ class CascadedTaps:
             tts.strategy.add_event_handler("on_service_switched", self._on_voice_switched)
         else:
             self._voices = (tts,)
-        tts.add_event_handler("on_before_push_frame", self._on_tts_frame)
-        output.add_event_handler("on_before_push_frame", self._on_output_frame)
+        listen(tts, "on_before_push_frame", self._on_tts_frame)
+        listen(output, "on_before_push_frame", self._on_output_frame)
 
     def place_of(self, frame: Frame) -> tuple[int, int | None] | None:
         """Where in the text an answer's end or a tool call belongs; None for a frame that did not come by the TTS.

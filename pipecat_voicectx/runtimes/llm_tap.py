@@ -15,6 +15,8 @@ from pipecat.frames.frames import (
 )
 from pipecat.processors.frame_processor import FrameProcessor
 
+from pipecat_voicectx.runtimes.frame_listeners import listen, stop_listening
+
 __all__ = ["AnswerWatch", "LLMTap"]
 
 
@@ -33,12 +35,12 @@ class LLMTap:
         self.called: tuple[str, ...] = ()
         """Functions that the present response called."""
         if llm is not None:
-            llm.add_event_handler("on_before_push_frame", self._frame)
+            listen(llm, "on_before_push_frame", self._frame)
 
     def detach(self) -> None:
         """Stops listening."""
         if self._llm is not None:
-            self._llm.remove_event_handler("on_before_push_frame", self._frame)
+            stop_listening(self._llm, "on_before_push_frame", self._frame)
             self._llm = None
 
     def _frame(self, _llm: FrameProcessor, frame: Frame) -> None:
@@ -64,8 +66,8 @@ class AnswerWatch:
         """Starts listening at the service."""
         self.was_stopped = False
         self._at_work = False
-        llm.add_event_handler("on_before_process_frame", self._arriving)
-        llm.add_event_handler("on_before_push_frame", self._leaving)
+        listen(llm, "on_before_process_frame", self._arriving)
+        listen(llm, "on_before_push_frame", self._leaving)
 
     def _arriving(self, _llm: FrameProcessor, frame: Frame) -> None:
         match frame:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pipecat.frames.frames import Frame, InterimTranscriptionFrame, TranscriptionFrame
 from pipecat.processors.frame_processor import FrameProcessor
 
+from pipecat_voicectx.runtimes.frame_listeners import listen
+
 __all__ = ["WordWatch"]
 
 
@@ -14,7 +16,7 @@ class WordWatch:
     def __init__(self, aggregator: FrameProcessor) -> None:
         """Starts listening at the aggregator."""
         self.count = 0
-        aggregator.add_event_handler("on_before_process_frame", self._arriving)
+        listen(aggregator, "on_before_process_frame", self._arriving)
 
     def _arriving(self, _aggregator: FrameProcessor, frame: Frame) -> None:
         if isinstance(frame, (TranscriptionFrame, InterimTranscriptionFrame)):

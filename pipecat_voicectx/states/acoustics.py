@@ -159,7 +159,9 @@ class AcousticEstimator:
         """Counts waiting frames up to `until_secs` as what they were."""
         while self._undecided and self._undecided[0][0] < until_secs:
             at_secs, power, cut = self._undecided.popleft()
-            if self._in_speech(at_secs, margin_secs=0.0):
+            if self._speaking_since_secs is None and self._spoken is None:
+                self._noise.append(power)
+            elif self._in_speech(at_secs, margin_secs=0.0):
                 self._speech_sum += power
                 self._speech_frames += 1
                 self._clipped_frames += cut

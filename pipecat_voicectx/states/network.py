@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
@@ -44,6 +45,9 @@ class NetworkSource(Enum):
     """Counters of a receiver that conceals and says how much."""
     DAILY_STATS = "daily_stats"
     """Daily's network statistics."""
+
+    # Looked up for every frame of audio, and Enum's own hash is a call of a Python function.
+    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +157,7 @@ class NetworkEstimator:
 
     def __init__(self, config: NetworkConfig | None = None) -> None:
         self._config = config or NetworkConfig()
+        self._expires_secs = self._config.source_expires_secs
         self._silence_threshold_secs = 0.0
         self._alive: dict[NetworkSource, float] = {}
         self._losses: deque[_Loss] = deque(maxlen=4096)
@@ -201,7 +206,7 @@ class NetworkEstimator:
     def alive(self, source: NetworkSource, now_secs: float) -> bool:
         """Whether `source` measured lately."""
         heard_secs = self._alive.get(source)
-        return heard_secs is not None and now_secs - heard_secs <= self._config.source_expires_secs
+        return heard_secs is not None and now_secs - heard_secs <= self._expires_secs
 
     def add_audio(self, *, now_secs: float) -> None:
         """A frame of audio arrived."""
@@ -242,10 +247,22 @@ class NetworkEstimator:
 
     def counting_source(self, now_secs: float) -> NetworkSource | None:
         """The source whose concealed audio counts now."""
+        oldest_secs = now_secs - self._expires_secs
         for source in PRECEDENCE:
-            if self.alive(source, now_secs):
+            if self._alive.get(source, -math.inf) >= oldest_secs:
                 return source
         return None
+
+    def uneventful(self, now_secs: float) -> bool:
+        """Whether audio arrives, and nothing was wrong for longer than any state remembers: the band is GOOD."""
+        impaired_secs = self._last_impaired_secs
+        return (
+            not self._losses
+            and not self._muted
+            and self._first_secs is not None
+            and self._stall(now_secs) == 0.0
+            and (impaired_secs is None or now_secs - impaired_secs >= self._config.recovery_secs)
+        )
 
     def state(self, now_secs: float) -> NetworkState:
         """The link now."""

@@ -33,6 +33,7 @@ GUARDED = [
     ("pipecat.processors.aggregators.llm_response_universal", "LLMUserAggregator", "_user_turn_controller"),
     ("pipecat.processors.aggregators.llm_response_universal", "LLMUserAggregator", "_params"),
     ("pipecat.utils.base_object", "BaseObject", "_event_handlers"),
+    ("pipecat.utils.base_object", "BaseObject", "_call_event_handler"),
     ("pipecat.services.tts_service", "TTSService", "_settings"),
     ("pipecat.services.openai.base_llm", "BaseOpenAILLMService", "_settings"),
     ("pipecat.services.google.gemini_live.llm", "GeminiLiveLLMService", "_session_resumption_handle"),

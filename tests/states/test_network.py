@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.states.network import LinkBand, NetworkConfig, NetworkEstimator, NetworkSource
@@ -179,3 +181,59 @@ def test_a_clock_that_goes_back_leaves_no_loss_in_the_future() -> None:
     assert after.concealed_total_secs == 0.5
     assert after.healthy_secs is not None
     assert after.healthy_secs >= 5.0
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    events=st.lists(
+        st.tuples(
+            st.sampled_from(["audio", "loss", "alive", "mute", "unmute", "dtx", "nothing", "state"]),
+            st.floats(0.0, 7.0),
+        ),
+        max_size=40,
+    )
+)
+def test_an_uneventful_line_is_a_good_one_without_a_stall(events: list[tuple[str, float]]) -> None:
+    estimator, now_secs = NetworkEstimator(), 0.0
+    for event, secs in events:
+        now_secs += secs if event in ("nothing", "loss") else secs / 100
+        match event:
+            case "audio":
+                estimator.add_audio(now_secs=now_secs)
+            case "loss":
+                estimator.add_concealed(
+                    NetworkSource.JITTER_BUFFER, now_secs=now_secs, secs=0.06, silent_secs=0.06
+                )
+            case "alive":
+                estimator.add_alive(NetworkSource.JITTER_BUFFER, now_secs=now_secs)
+            case "mute" | "unmute":
+                estimator.set_muted(event == "mute", now_secs=now_secs)
+            case "dtx":
+                estimator.set_discontinuous(secs > 3.0)
+            case "state":
+                estimator.state(now_secs)
+            case _:
+                pass
+        if estimator.uneventful(now_secs):
+            state = estimator.state(now_secs)
+            assert (state.band, state.stall_secs, state.muted) == (LinkBand.GOOD, 0.0, False)
+            assert state.concealed_secs == 0.0
+
+
+def test_a_line_is_uneventful_from_its_first_audio_and_again_once_its_losses_are_forgotten() -> None:
+    estimator = NetworkEstimator()
+    assert not estimator.uneventful(0.0)
+    estimator.add_audio(now_secs=0.0)
+    assert estimator.uneventful(0.1)
+    assert not estimator.uneventful(0.3)  # stalled
+    estimator.add_concealed(NetworkSource.AUDIO_PTS, now_secs=0.3, secs=0.2, silent_secs=0.2)
+    estimator.add_audio(now_secs=0.3)
+    assert not estimator.uneventful(0.31)
+    estimator.state(61.0)
+    estimator.add_audio(now_secs=61.0)
+    estimator.state(61.0)
+    estimator.add_audio(now_secs=67.0)
+    assert not estimator.uneventful(67.0)  # there was a stall of six seconds
+    for number in range(60):
+        estimator.add_audio(now_secs=67.0 + number / 10)
+    assert estimator.uneventful(72.9)
