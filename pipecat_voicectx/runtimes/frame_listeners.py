@@ -53,13 +53,11 @@ def _spare_audio(processor: FrameProcessor, ours: Counter[str]) -> None:
         return
 
     async def call_handlers(event: str, *args: Any, **kwargs: Any) -> None:
+        found = registry.get(event)
+        if found is None or not found.handlers:
+            return
         # The type itself: a subclass is somebody's own frame, and what it means is not known here.
-        if (
-            event in ours
-            and args
-            and type(args[0]) in _CALLER_AUDIO
-            and len(registry[event].handlers) == ours[event]
-        ):
+        if args and type(args[0]) in _CALLER_AUDIO and len(found.handlers) == ours[event]:
             return
         await call(event, *args, **kwargs)
 
