@@ -27,7 +27,8 @@ from pipecat_voicectx.memory.ranking import PageQuery, rank_pages
 from pipecat_voicectx.memory.summary import summarize_exchange
 from pipecat_voicectx.projection.costs import AUDIO_TOKENS_PER_SEC, estimate_tokens
 from pipecat_voicectx.projection.projector import Fidelity
-from pipecat_voicectx.projection.recall import RecallConfig, page_transcript, plan_recall
+from pipecat_voicectx.projection.recall import RecallConfig, plan_recall
+from pipecat_voicectx.projection.wording import page_transcript
 
 __all__ = ["METHODS", "SECS_PER_WORD", "History", "Window"]
 

@@ -13,6 +13,7 @@ it repeats its first word or breaks off with a dash.
 from __future__ import annotations
 
 import re
+from operator import eq
 
 __all__ = ["clean_transcript", "is_low_signal"]
 
@@ -95,6 +96,8 @@ def _drop_repetitions(text: str) -> str:
     """Drops the earlier of two equal runs of up to four words that follow each other."""
     words = _WORD.findall(text)
     bare = [_bare(word) for word in words]
+    if not any(any(map(eq, bare, bare[apart:])) for apart in range(1, _MAX_REPEATED_WORDS + 1)):
+        return " ".join(words)
     kept: list[int] = []
     for position in range(len(words)):
         kept.append(position)

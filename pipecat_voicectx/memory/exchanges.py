@@ -30,6 +30,7 @@ _MAX_DRAFTS = 16
 
 @dataclass(slots=True)
 class _Draft:
+    page_id: str
     index: int
     opened_secs: float
     started_wall_secs: float
@@ -66,7 +67,7 @@ class ExchangeTracker:
     @property
     def open_page_id(self) -> str | None:
         """Id of the page of the exchange that is open. None: there is none."""
-        return self._page_id(self._drafts[-1]) if self._is_open else None
+        return self._drafts[-1].page_id if self._is_open else None
 
     @property
     def user_turns(self) -> int:
@@ -149,6 +150,7 @@ class ExchangeTracker:
 
     def _open_draft(self, user_text: str, opened_secs: float, wall_secs: float, states: PageStates) -> _Draft:
         draft = _Draft(
+            page_id=page_id(self._first_owner, self._session_id, self._next_index),
             index=self._next_index,
             opened_secs=opened_secs,
             started_wall_secs=wall_secs,
@@ -169,11 +171,8 @@ class ExchangeTracker:
                 return draft
         return None
 
-    def _draft_with(self, page_id: str) -> _Draft | None:
-        return next((draft for draft in self._drafts if self._page_id(draft) == page_id), None)
-
-    def _page_id(self, draft: _Draft) -> str:
-        return page_id(self._first_owner, self._session_id, draft.index)
+    def _draft_with(self, wanted_id: str) -> _Draft | None:
+        return next((draft for draft in self._drafts if draft.page_id == wanted_id), None)
 
     def _changed(self, draft: _Draft) -> list[VoicePage]:
         page = self._page(draft)
@@ -194,7 +193,7 @@ class ExchangeTracker:
             turn.played_samples / turn.sample_rate_hz for turn in turns if turn.sample_rate_hz > 0
         )
         return VoicePage(
-            id=self._page_id(draft),
+            id=draft.page_id,
             owner=self._owner,
             session_id=self._session_id,
             index=draft.index,

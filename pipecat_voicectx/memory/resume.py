@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pipecat_voicectx.memory.pages import VoicePage
 from pipecat_voicectx.memory.tokens import tokenize
@@ -85,6 +86,7 @@ def last_session(pages: Sequence[VoicePage], *, current_session_id: str) -> Last
     )
 
 
+@lru_cache(maxsize=16)
 def wants_resume(text: str, *, first_turn: bool) -> bool:
     """Whether the user wants to go on with what was before: says so, or opens a call with nothing but a greeting."""
     if _RESUME.search(text) or _RESUME_ELSEWHERE.search(text):

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Coroutine
-from dataclasses import replace
 from typing import Any
 
 from loguru import logger
@@ -40,18 +39,17 @@ from pipecat.processors.frame_processor import FrameDirection, FrameProcessor, F
 from pipecat_voicectx.errors import UsageError, VoiceContextError
 from pipecat_voicectx.memory.exchanges import ExchangeTracker
 from pipecat_voicectx.memory.mentions import Mention, mentions_of
-from pipecat_voicectx.memory.pages import Owner, PageStates, VoicePage
+from pipecat_voicectx.memory.pages import Owner, PageStates
 from pipecat_voicectx.orchestrator.functions import ALL_FUNCTIONS
 from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.processors.audio_pages import AudioPages, AudioPagesConfig, PlayedAudio, clips_folder
 from pipecat_voicectx.processors.background_work import BackgroundWork
-from pipecat_voicectx.processors.frames import (
-    AffectFrame,
-    HeardTurnFrame,
-)
+from pipecat_voicectx.processors.frames import AffectFrame, HeardTurnFrame
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
+from pipecat_voicectx.processors.page_commits import PageCommits
 from pipecat_voicectx.processors.page_states import with_state
 from pipecat_voicectx.processors.projection_metrics import ProjectionMetricsData, counted, described
+from pipecat_voicectx.processors.query_preparation import QueryPreparation
 from pipecat_voicectx.processors.running_calls import RunningCalls
 from pipecat_voicectx.processors.tool_advertising import tools_tokens
 from pipecat_voicectx.processors.transcript_tap import TranscriptTap
@@ -63,7 +61,6 @@ from pipecat_voicectx.stores.page_memory import (
     MemoryStatus,
     PageMemory,
     PageStoreConfig,
-    PageWrite,
     new_session_id,
 )
 from pipecat_voicectx.stores.summarizer import PageSummarizer
@@ -74,8 +71,6 @@ __all__ = ["MemoryProjector", "MemoryProjectorConfig", "Recall"]
 DRAIN_SECS = 3.0
 # Chosen: the rest is for what a session ends with (traits, the call's summary, closing the engine).
 _WRITES_SHARE = 0.6
-# Chosen: pages whose recordings are decoded while the caller still speaks; the budget seldom takes more.
-_LIKELY_RECORDINGS = 4
 # Functions that steer the pipeline or look into memory: nothing that a call can be in the middle of.
 _STEERING = frozenset(spec.name for spec in ALL_FUNCTIONS)
 
@@ -153,7 +148,7 @@ class MemoryProjector(BackgroundWork):
                 config=audio,
                 folder=clips_folder(audio, store),
                 tracker=self._tracker,
-                commit=self._commit,
+                commit=lambda pages: self._commits.commit(pages),
                 played=played_audio,
             )
         self._planner = WindowPlanner(
@@ -165,11 +160,30 @@ class MemoryProjector(BackgroundWork):
             facts=self._facts,
             audio=self._audio,
         )
+        self._commits = PageCommits(
+            memory=self._memory,
+            planner=self._planner,
+            facts=self._facts,
+            spawn=self._spawn,
+            written=lambda page: self._call_event_handler("on_memory_written", page),
+            fail=self._fail,
+        )
+        self._preparation = QueryPreparation(
+            memory=self._memory,
+            planner=self._planner,
+            facts=self._facts,
+            audio=self._audio,
+            spawn=self._spawn,
+            guarded=self._guarded,
+            record=self._spawn_recording,
+        )
         self._running = RunningCalls(ours=_STEERING)
         self._context: LLMContext | None = None
+        self._is_unread = False
+        """A user turn is in the context, and nobody has looked yet."""
         self._states = PageStates()
         self._tools_cost: tuple[object, int] = (None, 0)
-        self._tap = TranscriptTap(stt=stt, on_text=self._hear)
+        self._tap = TranscriptTap(stt=stt, on_text=self._preparation.hear)
         self._cleaned = False
         for event in ("on_recall", "on_projected", "on_memory_written"):
             self._register_event_handler(event)
@@ -199,8 +213,7 @@ class MemoryProjector(BackgroundWork):
     @property
     def open_page_ids(self) -> frozenset[str]:
         """The page of the exchange that is going on, if there is one: it is no memory yet."""
-        open_id = self._tracker.open_page_id
-        return frozenset() if open_id is None else frozenset({open_id})
+        return self._planner.open_page_ids
 
     def add_tool(self, schema: FunctionSchema) -> None:
         """Offers the model a function that looks into memory, from when there is more in it than the window shows."""
@@ -232,7 +245,7 @@ class MemoryProjector(BackgroundWork):
             if self._audio is not None:
                 own = await self._audio.identify(owner, own)
             for page in own:
-                self._spawn(self._write(page, self._memory.add(page)), "write")
+                self._commits.write(page)
             if self._facts is not None:
                 pages, last = list(self._memory.pages.values()), self._memory.previous_session
                 folder = store.folder if store is not None else None
@@ -274,7 +287,7 @@ class MemoryProjector(BackgroundWork):
                 await self._guarded(lambda: self._on_heard(frame.turn))
             case AffectFrame():
                 self._states = with_state(self._states, frame)
-                await self._guarded(lambda: self._commit(self._tracker.note_states(self._states)))
+                await self._guarded(self._on_affect)
             case _:
                 self._states = with_state(self._states, frame)
 
@@ -309,35 +322,54 @@ class MemoryProjector(BackgroundWork):
         self._tap.clear()
 
     def _on_user_turn(self) -> None:
-        """A user turn was written to the context, perhaps without a context frame (a confirmed speculation)."""
-        if self._context is not None:
+        """A user turn was written to the context, perhaps without a context frame (a confirmed speculation).
+
+        With one it comes in this instant, and is read then, once.
+        """
+        if self._context is not None and not self._is_unread:
+            self._is_unread = True
+            self._hold()
+            self._spawn(self._observe_unread(), "observe")
+
+    async def _observe_unread(self) -> None:
+        await self._guarded(self._observe_rest)
+
+    def _observe_rest(self) -> None:
+        if self._is_unread:
             self._observe()
 
     def _on_heard(self, turn: HeardTurn) -> None:
+        self._observe_rest()
         pages = self._tracker.add_heard(
             turn, now_secs=time.monotonic(), wall_secs=time.time(), states=self._states
         )
-        self._commit(pages)
+        self._commits.commit(pages)
         if self._audio is not None and pages:
             self._spawn_recording(self._audio.on_heard(pages[-1], turn))
 
+    def _on_affect(self) -> None:
+        self._observe_rest()
+        self._commits.commit(self._tracker.note_states(self._states))
+
     def _on_function_call(self, frame: Frame) -> None:
         if self._running.on_frame(frame):
-            self._commit(self._tracker.note_open_calls(self._running.names))
+            self._observe_rest()
+            self._commits.commit(self._tracker.note_open_calls(self._running.names))
 
     def _on_end(self) -> None:
         if self._context is not None:
             self._observe()
             exchanges = self._follower.read(self._context.messages)
-            self._commit(self._follower.close(exchanges, wall_secs=time.time()))
+            self._commits.commit(self._follower.close(exchanges, wall_secs=time.time()))
 
     def _observe(self) -> None:
+        self._is_unread = False
         if self._context is None:
             return
         pages = self._follower.observe(
             self._context.messages, now_secs=time.monotonic(), wall_secs=time.time(), states=self._states
         )
-        self._commit(pages)
+        self._commits.commit(pages)
         if self._audio is not None and pages and pages[-1].id == self._tracker.open_page_id:
             self._spawn_recording(self._audio.on_user_turn(pages[-1].id))
 
@@ -348,7 +380,7 @@ class MemoryProjector(BackgroundWork):
         if provisional:
             return
         if projection.text and not projection.by_meaning:
-            self._prepare_query(projection.text)
+            self._preparation.embed(projection.text)
         if self._audio is not None and projection.plan is not None:
             recalled = [self._memory.pages[page.page_id] for page in projection.plan.pages]
             self._spawn_recording(self._audio.relevant(recalled))
@@ -371,27 +403,6 @@ class MemoryProjector(BackgroundWork):
 
     # -- memory
 
-    def _commit(self, pages: list[VoicePage]) -> None:
-        for page in pages:
-            known = self._memory.pages.get(page.id)
-            says_more = known is None or (known.user_text, known.bot_text) != (page.user_text, page.bot_text)
-            if known is not None and not says_more:
-                page = replace(page, summary=known.summary, summarizer=known.summarizer)
-            self._spawn(self._write(page, self._memory.add(page), says_more=says_more), "write")
-            self._planner.note_page(page)
-
-    async def _write(self, page: VoicePage, write: PageWrite, *, says_more: bool = True) -> None:
-        try:
-            if await write.journaled():
-                await self._call_event_handler("on_memory_written", page)
-        except VoiceContextError as error:
-            await self._fail("a page could not be written", error)
-            return
-        finally:
-            if self._facts is not None and says_more:
-                self._facts.add_page(page)
-        await write.settled()
-
     async def _open(self) -> None:
         await self._attempt(self._memory.open(), "memory works for this call only")
         if self._audio is not None:
@@ -405,23 +416,6 @@ class MemoryProjector(BackgroundWork):
         if self._audio is not None:
             await self._attempt(self._audio.erase(pages), "recordings could not be erased")
         await self._attempt(self._memory.redact(page_ids), "pages could not be emptied")
-
-    def _hear(self, text: str) -> None:
-        self._prepare_query(text)
-        if self._facts is not None:
-            self._facts.hear(text)
-
-    def _prepare_query(self, text: str) -> None:
-        prepare = self._memory.prepare_query(text)
-        if prepare is not None:
-            self._spawn(self._prepare(text, prepare()), "embed")
-
-    async def _prepare(self, text: str, embed: Coroutine[Any, Any, None]) -> None:
-        await embed
-        await self._guarded(self._planner.prepare)
-        if self._audio is not None and self._audio.prompts:
-            hits = self._memory.rank(text, exclude=self.open_page_ids, limit=_LIKELY_RECORDINGS)
-            self._spawn_recording(self._audio.relevant([self._memory.pages[hit.key] for hit in hits]))
 
     def _spawn_recording(self, work: Coroutine[Any, Any, None] | None) -> None:
         if work is not None:

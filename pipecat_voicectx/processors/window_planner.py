@@ -28,7 +28,8 @@ from pipecat_voicectx.processors.tool_advertising import advertise_schemas
 from pipecat_voicectx.projection.block import RecalledLine, block_message
 from pipecat_voicectx.projection.filling import filling_order
 from pipecat_voicectx.projection.follower import ContextFollower
-from pipecat_voicectx.projection.recall import RecallPlan, plan_recall, warm_page
+from pipecat_voicectx.projection.recall import RecallPlan
+from pipecat_voicectx.projection.recall_plans import RecallPlans, RecallWish
 from pipecat_voicectx.projection.window import Exchange, WindowEdit, edit_window, leaving_exchanges
 from pipecat_voicectx.stores.fact_session import FactSession
 from pipecat_voicectx.stores.page_memory import PageMemory
@@ -86,7 +87,7 @@ class WindowPlanner:
         self._tracker = tracker
         self._follower = follower
         self._config = config
-        self._session_id = session_id
+        self._plans = RecallPlans(session_id=session_id)
         self._facts = facts
         self._audio = audio
         self._recall = config.recall
@@ -110,6 +111,12 @@ class WindowPlanner:
         self._tools.append(schema)
         self._recall = replace(self._recall, show_handles=True)
 
+    @property
+    def open_page_ids(self) -> frozenset[str]:
+        """The page of the exchange that is going on, if there is one."""
+        open_id = self._tracker.open_page_id
+        return frozenset() if open_id is None else frozenset({open_id})
+
     def note_page(self, page: VoicePage) -> None:
         """A page of this session was written."""
         if page.user_text:
@@ -118,11 +125,16 @@ class WindowPlanner:
             self._greetings.add(page.id)
 
     def prepare(self) -> None:
-        """The user is speaking: ranks and counts for what was heard so far, off the response path."""
-        if self._block_for is not None and self._memory.latest_heard == self._block_for[1]:
+        """The user is speaking: ranks and plans for what was heard so far, off the response path.
+
+        If that was all, and the window is then as foreseen, the turn's end finds its plan made.
+        """
+        text = self._memory.latest_heard
+        if not text or (self._block_for is not None and text == self._block_for[1]):
             return
-        for page in self._memory.prepare_ranking(exclude=self._foreseen)[: self._recall.max_pages]:
-            warm_page(page, self._recall)
+        self._memory.prepare_ranking(exclude=self._foreseen)
+        resumed = self._wants_resume(text, turn=len(self._user_turns) + 1)
+        self._plan(text, self._foreseen, resumed=resumed, provisional=True)
 
     def project(self, context: LLMContext, *, provisional: bool) -> Projection:
         """Edits the context for its next request. A provisional one leaves no trace here."""
@@ -138,8 +150,8 @@ class WindowPlanner:
         block = self._block
         turn = (self._tracker.open_page_id, text)
         if provisional or turn != self._block_for:
-            resumed = bool(text) and self._wants_resume(text)
-            plan = self._plan(text, kept, resumed=resumed, provisional=provisional)
+            resumed = bool(text) and self._wants_resume(text, turn=len(self._user_turns))
+            plan = self._plan(text, self._pages_in(kept), resumed=resumed, provisional=provisional)
             recordings = self._audio.recordings(plan.recordings) if self._audio is not None else ()
             block = block_message(plan.block_text, recordings) if plan.block_text else None
         edit = edit_window(
@@ -175,8 +187,7 @@ class WindowPlanner:
         page_id = self._follower.page_of(exchange)
         return page_id is not None and page_id != self._tracker.open_page_id and page_id in self._memory.pages
 
-    def _plan(self, text: str, kept: tuple[Exchange, ...], *, resumed: bool, provisional: bool) -> RecallPlan:
-        in_window = self._pages_in(kept)
+    def _plan(self, text: str, in_window: set[str], *, resumed: bool, provisional: bool) -> RecallPlan:
         wall_secs = time.time()
         note, unsaid = self._restored(wall_secs, provisional=provisional)
         hidden = in_window | self._greetings
@@ -185,26 +196,25 @@ class WindowPlanner:
             ranked = [RankedPage(page.id, _RESUME_SCORE, 0.0, 0.0, 0.0) for page in wanted]
             ranked += self._memory.rank_related(wanted[0], exclude=hidden | {page.id for page in wanted})
         else:
-            ranked = self._memory.rank(text, exclude=hidden) if text else []
-        return plan_recall(
-            ranked,
-            self._memory.pages,
-            config=self._recall,
+            ranked = self._memory.rank(text, exclude=hidden, provisional=provisional) if text else []
+        filling = (
+            filling_order(self._left(hidden), limit=self._recall.fill_pages + len(ranked)) if text else []
+        )
+        pages = self._memory.pages
+        wish = RecallWish(
+            ranked=tuple(ranked),
             note=note,
-            audio_secs=self._audio.ready_secs(self._memory.pages) if self._audio is not None else {},
+            known=(*unsaid, *self._known_lines(text, in_window, provisional=provisional)),
+            audio_secs=self._audio.ready_secs(pages) if self._audio is not None else {},
             sounding={
                 page_id: ", ".join(sorted(kind.value for kind in kinds))
                 for page_id, kinds in self._memory.sounding(text).items()
             },
-            known=(*unsaid, *self._known_lines(text, in_window, provisional=provisional)),
-            wanted={page.id for page in wanted},
-            topics=self._memory.topics(hit.key for hit in ranked),
-            filling=filling_order(self._left(hidden), limit=self._recall.fill_pages + len(ranked))
-            if text
-            else (),
-            session_id=self._session_id,
-            wall_secs=wall_secs,
+            wanted=frozenset(page.id for page in wanted),
+            topics=tuple(self._memory.topics(hit.key for hit in ranked)),
+            filling=tuple(filling),
         )
+        return self._plans.plan(wish, pages, config=self._recall, wall_secs=wall_secs)
 
     def _left(self, hidden: set[str]) -> Iterator[VoicePage]:
         """This call's pages that are not in the window, the newest first."""
@@ -222,8 +232,8 @@ class WindowPlanner:
         vector = self._memory.query_vector(text)
         return self._facts.known(text, turn=turn, in_window=in_window, vector=vector)
 
-    def _wants_resume(self, text: str) -> bool:
-        first = len(self._user_turns) <= 1 and self._memory.previous_session is not None
+    def _wants_resume(self, text: str, *, turn: int) -> bool:
+        first = turn <= 1 and self._memory.previous_session is not None
         return wants_resume(text, first_turn=first)
 
     def _restored(self, wall_secs: float, *, provisional: bool) -> tuple[str, tuple[RecalledLine, ...]]:
@@ -237,10 +247,9 @@ class WindowPlanner:
         return resume_note(last, wall_secs=wall_secs), _unsaid(last, wall_secs)
 
     def _pages_in(self, kept: tuple[Exchange, ...]) -> set[str]:
-        pages = {page_id for e in kept if (page_id := self._follower.page_of(e)) is not None}
-        if self._tracker.open_page_id is not None:
-            pages.add(self._tracker.open_page_id)
-        return pages
+        return {
+            page_id for e in kept if (page_id := self._follower.page_of(e)) is not None
+        } | self.open_page_ids
 
     def _offer_tools(self, context: LLMContext, kept: tuple[Exchange, ...]) -> None:
         if not self._tools:

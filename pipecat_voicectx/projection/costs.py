@@ -89,7 +89,7 @@ def estimate_audio_tokens(secs: float) -> int:
 
 def estimate_message_tokens(message: object) -> int:
     """Tokens of one chat message: its text, tool calls and media. An unknown object counts by its length as text."""
-    if not isinstance(message, Mapping):
+    if type(message) is not dict and not isinstance(message, Mapping):
         return _TOKENS_PER_MESSAGE + estimate_tokens(str(getattr(message, "message", message)))
     tokens = _TOKENS_PER_MESSAGE
     content = message.get("content")

@@ -10,10 +10,11 @@ latest turn, is the application's own (a primed conversation) and becomes no pag
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from pipecat_voicectx.memory.exchanges import ExchangeTracker
 from pipecat_voicectx.memory.pages import PageStates, VoicePage
+from pipecat_voicectx.projection.block import is_mapping
 from pipecat_voicectx.projection.window import Exchange, message_text, read_exchanges
 
 __all__ = ["ContextFollower"]
@@ -36,7 +37,7 @@ class ContextFollower:
         self._known: OrderedDict[int, tuple[object, str]] = OrderedDict()
         self._by_text: OrderedDict[str, str] = OrderedDict()
         self._open_text: str | None = None
-        self._observed: tuple[frozenset[int], list[Exchange]] | None = None
+        self._observed: list[Exchange] | None = None
 
     @property
     def open_text(self) -> str | None:
@@ -50,10 +51,7 @@ class ContextFollower:
     def read_observed(self, messages: Sequence[object]) -> list[Exchange]:
         """The same, of messages that were given to `observe` just now, in the same step."""
         observed, self._observed = self._observed, None
-        foreign = self._foreign(messages)
-        if observed is not None and observed[0] == foreign:
-            return observed[1]
-        return read_exchanges(messages, steering=self._steering, foreign=foreign)
+        return self.read(messages) if observed is None else observed
 
     def page_of(self, exchange: Exchange) -> str | None:
         """The page an exchange of the context lives in. None: it is not ours."""
@@ -67,16 +65,17 @@ class ContextFollower:
         self, messages: Sequence[object], *, now_secs: float, wall_secs: float, states: PageStates
     ) -> list[VoicePage]:
         """Reads the context as it is now; returns the pages to write, oldest first."""
-        foreign = self._foreign(messages)
-        exchanges = read_exchanges(messages, steering=self._steering, foreign=foreign)
-        self._observed = (foreign, exchanges)
+        self._observed = None
+        exchanges = self.read(messages)
         if not exchanges:
             return []
         changed: list[VoicePage] = []
         current = self._current(exchanges)
+        # The first of ours makes foreign what stands before it: that has to be read again.
         if current is None:
             new = exchanges[-1:]
         else:
+            self._observed = exchanges
             changed += self._continue(exchanges[current], wall_secs)
             new = exchanges[current + 1 :]
         for exchange in new:
@@ -107,7 +106,7 @@ class ContextFollower:
         users = [
             (position, self._is_known(message))
             for position, message in enumerate(messages)
-            if isinstance(message, Mapping) and message.get("role") == "user"
+            if is_mapping(message) and message.get("role") == "user"
         ]
         last_known = max((position for position, known in users if known), default=-1)
         return frozenset(position for position, known in users if not known and position < last_known)

@@ -14,16 +14,21 @@ from pipecat_voicectx.memory.pages import VoicePage
 from pipecat_voicectx.memory.ranking import RankedPage
 from pipecat_voicectx.memory.resume import describe_age
 from pipecat_voicectx.projection.block import RecalledLine, escape_recalled, recording_label, render_block
-from pipecat_voicectx.projection.costs import estimate_audio_tokens, estimate_tokens
+from pipecat_voicectx.projection.costs import estimate_audio_tokens
 from pipecat_voicectx.projection.filling import fill
-from pipecat_voicectx.projection.projector import Budget, Candidate, Fidelity, ProjectedHistory, project
-from pipecat_voicectx.projection.recall_request import page_handle
+from pipecat_voicectx.projection.projector import (
+    Budget,
+    Candidate,
+    Fidelity,
+    ProjectedHistory,
+    ProjectedItem,
+    project,
+)
 from pipecat_voicectx.projection.topics import TopicSummary, best_topic
+from pipecat_voicectx.projection.wording import LINE_TOKENS, PageWording, PageWordings, page_transcript
 
-__all__ = ["RecallConfig", "RecallPlan", "RecalledPage", "page_transcript", "plan_recall", "warm_page"]
+__all__ = ["RecallConfig", "RecallPlan", "RecalledPage", "plan_recall"]
 
-# A line's dash and end, rounded up.
-_LINE_TOKENS = 2
 _TOPIC_GROUP = "more on this"
 # A recording's label in its line and in front of it.
 _RECORDING_TOKENS = 8
@@ -90,22 +95,6 @@ class RecallPlan:
     """Pages whose recording belongs into the block, in the order of their labels."""
 
 
-def page_transcript(page: VoicePage) -> str:
-    """A page word for word: what the user said and what was heard of the answer."""
-    you = "You (cut off)" if page.interrupted else "You"
-    parts = (
-        f"User: {page.user_text}" if page.user_text else "",
-        f"{you}: {page.bot_text}" if page.bot_text else "",
-    )
-    return " ".join(part for part in parts if part)
-
-
-def warm_page(page: VoicePage, config: RecallConfig) -> None:
-    """Counts what `plan_recall` will count of a page: estimates of texts are remembered."""
-    estimate_tokens(escape_recalled(page_transcript(page)))
-    estimate_tokens(escape_recalled(_summary(page, config)))
-
-
 def plan_recall(
     ranked: Sequence[RankedPage],
     pages: Mapping[str, VoicePage],
@@ -120,7 +109,7 @@ def plan_recall(
     filling: Sequence[str] = (),
     session_id: str,
     wall_secs: float,
-    count: Callable[[str], int] = estimate_tokens,
+    wordings: PageWordings | None = None,
 ) -> RecallPlan:
     """Chooses pages and fidelities within the budget and words the block.
 
@@ -138,33 +127,21 @@ def plan_recall(
         filling: Pages that come back though they match nothing, in this order, as far as the budget has room.
         session_id: The current session, for the headings.
         wall_secs: Unix time now, for the headings.
-        count: Token estimate.
+        wordings: Of the pages, with the token estimate; kept from turn to turn by who has many.
     """
+    kept = wordings or PageWordings()
+    count = kept.count
     matching = _relevant(ranked, pages, config, wanted)
     relevant, beyond = matching[: config.max_pages], matching[config.max_pages :]
     scores = {hit.key: hit.score for hit in relevant}
     extra = [key for key in filling if key in pages and key not in scores][: config.fill_pages]
     order = _in_order([*scores, *extra], pages)
     groups = {key: _group(pages[key], session_id, wall_secs) for key in order}
-    texts = {
-        key: (
-            _sounding(sounding.get(key), page_transcript(pages[key])),
-            _sounding(sounding.get(key), _summary(pages[key], config)),
-        )
-        for key in order
+    words = {
+        key: kept.of(pages[key], handle=config.show_handles, sounding=sounding.get(key, "")) for key in order
     }
     candidates = [
-        Candidate(
-            key=hit.key,
-            order=order[hit.key],
-            relevance=-place,
-            audio_tokens=_audio_cost(pages[hit.key], audio_secs.get(hit.key), count),
-            transcript_tokens=count(escape_recalled(texts[hit.key][0])) + _LINE_TOKENS,
-            summary_tokens=count(escape_recalled(texts[hit.key][1])) + _LINE_TOKENS
-            if texts[hit.key][1]
-            else None,
-            floor=Fidelity.TRANSCRIPT if place < config.full_pages else Fidelity.OMITTED,
-        )
+        _candidate(place, pages[hit.key], words[hit.key], order[hit.key], audio_secs, config, count)
         for place, hit in enumerate(relevant)
     ]
     overhead = count(render_block([*known, RecalledLine(text="")], note=note)) + sum(
@@ -178,24 +155,10 @@ def plan_recall(
     elif extra:
         heading = 0 if groups[extra[0]] in {groups[key] for key in scores} else count(groups[extra[0]]) + 1
         room = budget.available_tokens - history.tokens - heading
-        history = fill(history, extra, order, {key: _cheaper(texts[key], count) for key in extra}, room=room)
+        history = fill(history, extra, order, {key: words[key].cheaper for key in extra}, room=room)
     recordings = tuple(item.key for item in history.items if item.fidelity is Fidelity.AUDIO)
     chosen = [
-        RecalledPage(
-            page_id=item.key,
-            session_id=pages[item.key].session_id,
-            index=pages[item.key].index,
-            fidelity=item.fidelity.name.lower(),
-            score=round(scores.get(item.key, 0.0), 4),
-            text=(
-                _sounding(
-                    sounding.get(item.key),
-                    _with_recording(pages[item.key], recordings.index(item.key) + 1),
-                )
-                if item.fidelity is Fidelity.AUDIO
-                else texts[item.key][0 if item.fidelity is Fidelity.TRANSCRIPT else 1]
-            ),
-        )
+        _recalled(item, pages[item.key], words[item.key], scores, recordings, sounding)
         for item in history.items
     ]
     lines = [RecalledLine(text=recalled.text, group=groups[recalled.page_id]) for recalled in chosen]
@@ -205,18 +168,53 @@ def plan_recall(
     return RecallPlan(text, tuple(chosen), history, len(candidates), recordings)
 
 
+def _candidate(
+    place: int,
+    page: VoicePage,
+    wording: PageWording,
+    order: int,
+    audio_secs: Mapping[str, float],
+    config: RecallConfig,
+    count: Callable[[str], int],
+) -> Candidate:
+    return Candidate(
+        key=page.id,
+        order=order,
+        relevance=-place,
+        audio_tokens=_audio_cost(page, audio_secs.get(page.id), count),
+        transcript_tokens=wording.transcript_tokens,
+        summary_tokens=wording.summary_tokens,
+        floor=Fidelity.TRANSCRIPT if place < config.full_pages else Fidelity.OMITTED,
+    )
+
+
+def _recalled(
+    item: ProjectedItem,
+    page: VoicePage,
+    wording: PageWording,
+    scores: Mapping[str, float],
+    recordings: Sequence[str],
+    sounding: Mapping[str, str],
+) -> RecalledPage:
+    if item.fidelity is Fidelity.AUDIO:
+        heard = _with_recording(page, recordings.index(page.id) + 1)
+        text = f"({sounding[page.id]}) {heard}" if page.id in sounding else heard
+    else:
+        text = wording.transcript if item.fidelity is Fidelity.TRANSCRIPT else wording.summary
+    return RecalledPage(
+        page_id=page.id,
+        session_id=page.session_id,
+        index=page.index,
+        fidelity=item.fidelity.name.lower(),
+        score=round(scores.get(page.id, 0.0), 4),
+        text=text,
+    )
+
+
 def _in_order(keys: Sequence[str], pages: Mapping[str, VoicePage]) -> dict[str, int]:
     """Places in the conversation."""
     ordered = sorted(keys, key=lambda k: (pages[k].started_wall_secs, pages[k].session_id, pages[k].index))
     return {key: place for place, key in enumerate(ordered)}
-
-
-def _cheaper(texts: tuple[str, str], count: Callable[[str], int]) -> tuple[Fidelity, int]:
-    """The shorter of transcript and summary, and what it costs; word for word where both cost the same."""
-    transcript, summary = (count(escape_recalled(text)) + _LINE_TOKENS for text in texts)
-    if texts[1] and summary < transcript:
-        return Fidelity.SUMMARY, summary
-    return Fidelity.TRANSCRIPT, transcript
 
 
 def _with_topic(
@@ -227,7 +225,7 @@ def _with_topic(
     count: Callable[[str], int],
 ) -> tuple[ProjectedHistory, TopicSummary | None]:
     """The history that leaves room for a topic's line, and the topic; as before and None where that costs others."""
-    cost = count(escape_recalled(topic.text)) + count(_TOPIC_GROUP) + 2 * _LINE_TOKENS
+    cost = count(escape_recalled(topic.text)) + count(_TOPIC_GROUP) + 2 * LINE_TOKENS
     if cost > budget.available_tokens:
         return history, None
     smaller = Budget(total_tokens=budget.available_tokens - cost)
@@ -236,15 +234,11 @@ def _with_topic(
     return (narrower, topic) if lost <= set(topic.page_ids) else (history, None)
 
 
-def _sounding(how: str | None, text: str) -> str:
-    return f"({how}) {text}" if how and text else text
-
-
 def _audio_cost(page: VoicePage, secs: float | None, count: Callable[[str], int]) -> int | None:
     if secs is None:
         return None
     text = escape_recalled(_with_recording(page, 1))
-    return estimate_audio_tokens(secs) + count(text) + _RECORDING_TOKENS + _LINE_TOKENS
+    return estimate_audio_tokens(secs) + count(text) + _RECORDING_TOKENS + LINE_TOKENS
 
 
 def _with_recording(page: VoicePage, number: int) -> str:
@@ -261,10 +255,6 @@ def _relevant(
     matched = [hit.score for hit in usable if hit.key not in wanted]
     floor = config.min_score_ratio * max(matched, default=0.0)
     return [hit for hit in usable if hit.key in wanted or (hit.score >= floor and _has_evidence(hit, config))]
-
-
-def _summary(page: VoicePage, config: RecallConfig) -> str:
-    return f"{page_handle(page.id)} {page.summary}" if config.show_handles and page.summary else page.summary
 
 
 def _has_evidence(hit: RankedPage, config: RecallConfig) -> bool:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipecat_voicectx.memory.text import is_acknowledgement, is_question
-from pipecat_voicectx.projection.block import is_our_block
+from pipecat_voicectx.projection.block import is_mapping, is_our_block
 from pipecat_voicectx.projection.costs import estimate_message_tokens
 
 __all__ = [
@@ -73,15 +73,13 @@ class WindowEdit:
 
 def message_text(message: object) -> str:
     """The text of a standard message, its text parts joined; "" for anything else."""
-    if not isinstance(message, Mapping):
+    if not is_mapping(message):
         return ""
     content = message.get("content")
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        parts = (
-            part.get("text") for part in content if isinstance(part, Mapping) and part.get("type") == "text"
-        )
+        parts = (part.get("text") for part in content if is_mapping(part) and part.get("type") == "text")
         return " ".join(part for part in parts if isinstance(part, str))
     return ""
 
@@ -242,7 +240,7 @@ def _without_split_calls(
 
 def _steers(message: object, steering: Collection[str], quiet: set[str]) -> bool:
     """Whether a message is a call of a steering function or its result; `quiet` collects the calls' ids."""
-    if not steering or not isinstance(message, Mapping):
+    if not steering or not is_mapping(message):
         return False
     if message.get("role") == "tool":
         return message.get("tool_call_id") in quiet
@@ -263,7 +261,7 @@ def _exchange(messages: Sequence[object], group: Sequence[int], steering: Collec
     for position in group:
         message = messages[position]
         role = _role(message)
-        if role is None or not isinstance(message, Mapping):
+        if role is None or not is_mapping(message):
             recognised = False
             continue
         if not _is_plain(message):
@@ -295,7 +293,7 @@ def _exchange(messages: Sequence[object], group: Sequence[int], steering: Collec
 
 def _role(message: object) -> str | None:
     """The role of a standard message. None: a message in a service's own format, or nothing we know."""
-    if not isinstance(message, Mapping):
+    if not is_mapping(message):
         return None
     role = message.get("role")
     return role if role in ("system", "developer", "user", "assistant", "tool") else None
@@ -312,22 +310,20 @@ def _is_plain(message: Mapping[str, object]) -> bool:
     content = message.get("content")
     if content is None or isinstance(content, str):
         return True
-    return isinstance(content, list) and all(
-        isinstance(p, Mapping) and p.get("type") == "text" for p in content
-    )
+    return isinstance(content, list) and all(is_mapping(p) and p.get("type") == "text" for p in content)
 
 
 def _call(call: object) -> tuple[str, str]:
-    if not isinstance(call, Mapping):
+    if not is_mapping(call):
         return "", ""
     function = call.get("function")
-    name = function.get("name") if isinstance(function, Mapping) else ""
+    name = function.get("name") if is_mapping(function) else ""
     return str(name or ""), str(call.get("id") or "")
 
 
 def _payload(message: object) -> Mapping[str, object] | None:
     """The body of Pipecat's asynchronous tool messages, which travel as JSON text in tool and developer messages."""
-    text = message.get("content") if isinstance(message, Mapping) else None
+    text = message.get("content") if is_mapping(message) else None
     if not isinstance(text, str) or not text.startswith('{"type": "async_tool"'):
         return None
     try:

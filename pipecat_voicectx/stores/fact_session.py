@@ -46,6 +46,8 @@ MakeEngine = Callable[[Path | None, Embedder], MemoryEngine | None]
 
 # Chosen: a partial transcript with this share of the final words is about the same.
 _SAME_UTTERANCE_SHARE = 0.6
+# Chosen: by then a context frame has reached the model.
+_NOT_URGENT_SECS = 0.05
 # Chosen: turns that may wait for a slow engine or extractor; older ones are read again from their pages another time.
 _MAX_QUEUE = 256
 # Chosen: pages of this call whose answer the next turn's reading may need.
@@ -160,8 +162,8 @@ class FactSession:
         self._silent = False
         staged = self._staged
         if staged is None or self._is_about(staged, text):
-            # What is ready is about these words; the topic is for later turns to know.
-            asyncio.get_running_loop().call_soon(self._topic.add_turn, text, vector)
+            # What is ready is about these words; the topic is for later turns to know, when this one has gone on.
+            asyncio.get_running_loop().call_later(_NOT_URGENT_SECS, self._topic.add_turn, text, vector)
         elif self._topic.add_turn(text, vector).shifted:
             self.stale += 1
             self._staged = staged = None

@@ -270,23 +270,31 @@ class PageMemory:
         query = self._search.usable(text)
         return query.vector if query is not None else None
 
-    def prepare_ranking(self, *, exclude: Collection[str], limit: int = _HITS) -> list[VoicePage]:
-        """Ranks for what was heard last, so that `rank` at the turn's end need not; returns the best pages.
+    def prepare_ranking(self, *, exclude: Collection[str], limit: int = _HITS) -> None:
+        """Ranks for what was heard last, so that `rank` at the turn's end need not.
 
         Args:
             exclude: What the window is going to show then.
             limit: As `rank` is going to be asked for.
         """
         self._index_rest(exclude=exclude)
-        hits = self._search.prepare(exclude=exclude, limit=2 * limit)
-        return [self._pages[hit.key] for hit in hits[:limit] if hit.key in self._pages]
+        self._search.prepare(exclude=exclude, limit=2 * limit)
 
-    def rank(self, text: str, *, exclude: Collection[str] = (), limit: int = _HITS) -> list[RankedPage]:
-        """The best pages for `text`, with what is ready now; what came too late for the turn before is among them."""
+    def rank(
+        self, text: str, *, exclude: Collection[str] = (), limit: int = _HITS, provisional: bool = False
+    ) -> list[RankedPage]:
+        """The best pages for `text`, with what is ready now; what came too late for the turn before is among them.
+
+        Args:
+            text: The request.
+            exclude: Pages that are in the window anyway.
+            limit: Most pages.
+            provisional: The words may not be all: leaves no trace.
+        """
         self._index_rest(exclude=exclude)
         sounding = self.sounding(text)
         wanted = 2 * limit if not sounding else _SCENE_HITS
-        hits = self._search.rank(text, exclude=exclude, limit=wanted)
+        hits = self._search.rank(text, exclude=exclude, limit=wanted, provisional=provisional)
         hits = self._keeper.with_bonus(hits)
         if sounding:
             hits = _with_scenes(hits, {key for key in sounding if key not in exclude}, self._pages)

@@ -149,24 +149,29 @@ class QuerySearch:
             self._query = query = self._against(index, query.text, query.vector)
         return query
 
-    def rank(self, text: str, *, exclude: Collection[str], limit: int) -> list[RankedPage]:
-        """The best pages for `text` with what is ready now, and what was found too late for the turn before."""
+    def rank(
+        self, text: str, *, exclude: Collection[str], limit: int, provisional: bool = False
+    ) -> list[RankedPage]:
+        """The best pages for `text` with what is ready now, and what was found too late for the turn before.
+
+        A `provisional` one, for words that may not be all, leaves no trace.
+        """
         query = self.usable(text)
-        self._missed = None if query is not None else (text, frozenset(exclude))
-        ready, self._ready = self._ready, None
+        if not provisional:
+            self._missed = None if query is not None else (text, frozenset(exclude))
+        ready = self._ready
         if ready is not None and ready.serves(text, query, exclude, limit, self._index()):
             hits = ready.hits
         else:
             hits = self._ranked(text, query, exclude, limit)
-        return self._with_staged(hits, text, query, exclude)
+        return self._with_staged(hits, text, query, exclude, provisional=provisional)
 
-    def prepare(self, *, exclude: Collection[str], limit: int) -> list[RankedPage]:
+    def prepare(self, *, exclude: Collection[str], limit: int) -> None:
         """Ranks for what was heard last. If that was all, and the window is then as foreseen, `rank` gives this."""
         text, index = self.latest, self._index()
         query = self.usable(text)
         hits = self._ranked(text, query, exclude, limit)
         self._ready = _Ready(text, query, frozenset(exclude), limit, index, index.changes, hits)
-        return hits
 
     def _ranked(
         self, text: str, query: QueryVector | None, exclude: Collection[str], limit: int
@@ -199,18 +204,26 @@ class QuerySearch:
         self._staged = _Staged(query.text, query.tokens, query.vector, hits)
 
     def _with_staged(
-        self, hits: list[RankedPage], text: str, query: QueryVector | None, exclude: Collection[str]
+        self,
+        hits: list[RankedPage],
+        text: str,
+        query: QueryVector | None,
+        exclude: Collection[str],
+        *,
+        provisional: bool,
     ) -> list[RankedPage]:
         staged = self._staged
         if staged is None or staged.text == text:
             return hits
         tokens = frozenset(tokenize(text))
         # One turn may be ranked more than once (speculation); the next one no longer gets what was staged.
-        if staged.used_for is None:
-            staged.used_for = tokens
+        used_for = tokens if staged.used_for is None else staged.used_for
         vector = query.vector if query is not None else None
-        if not _alike(staged.used_for, tokens) or _is_shift(staged, text, tokens, vector):
-            self._staged = None
+        serves = _alike(used_for, tokens) and not _is_shift(staged, text, tokens, vector)
+        if not provisional:
+            staged.used_for = used_for
+            self._staged = staged if serves else None
+        if not serves:
             return hits
         return _merged(hits, [hit for hit in staged.hits if hit.key not in exclude])
 

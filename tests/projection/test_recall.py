@@ -6,8 +6,9 @@ from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.pages import VoicePage
 from pipecat_voicectx.memory.ranking import RankedPage
 from pipecat_voicectx.projection.costs import estimate_tokens
-from pipecat_voicectx.projection.recall import RecallConfig, RecallPlan, page_transcript, plan_recall
+from pipecat_voicectx.projection.recall import RecallConfig, RecallPlan, plan_recall
 from pipecat_voicectx.projection.topics import TopicSummary, best_topic
+from pipecat_voicectx.projection.wording import page_transcript
 from tests.memory.builders import page
 
 LONG = "The hotel has a large garden with old trees and a pond where the ducks live all year round. "

@@ -87,9 +87,11 @@ def test_a_page_that_was_written_since_is_found(rankings: list[str]) -> None:
     assert len(rankings) == 2
 
 
-def test_a_prepared_ranking_serves_one_turn(rankings: list[str]) -> None:
+def test_a_prepared_ranking_serves_until_something_changes(rankings: list[str]) -> None:
     memory = memory_of(PAGES)
     memory.prepare_query(ASKED)
     memory.prepare_ranking(exclude=set())
     assert memory.rank(ASKED) == memory.rank(ASKED)
-    assert len(rankings) == 2
+    assert len(rankings) == 1
+    assert memory.rank(ASKED.replace("garden", "roof")) != memory.rank(ASKED, exclude={PAGES[0].id})
+    assert len(rankings) == 3
