@@ -1,6 +1,8 @@
 """A bot on Gemini Live: what was heard is re-injected. Misses one key: GOOGLE_API_KEY.
 
 GOOGLE_API_KEY=... python bots/gemini_bot.py          then open http://localhost:7860 and talk
+
+GOOGLE_GEMINI_BASE_URL is another server that speaks the protocol; VOICECTX_STORE the folder in which memory is kept.
 """
 
 import os
@@ -19,6 +21,8 @@ from pipecat.transports.base_transport import BaseTransport, TransportParams
 from pipecat.workers.runner import WorkerRunner
 
 from pipecat_voicectx import VoiceContext
+from pipecat_voicectx.demo.startup import load_memory
+from pipecat_voicectx.inspector.mount import mount_on_runner, show
 
 INSTRUCTIONS = (
     "You are Ada, the travel assistant of a small agency, on the phone. Speak in short, plain sentences."
@@ -37,12 +41,20 @@ async def run_bot(transport: BaseTransport, runner_args: RunnerArguments) -> Non
     )
     # The service reports no turns; a local detector does.
     user_params = LLMUserAggregatorParams(vad_analyzer=SileroVADAnalyzer())
-    voice = VoiceContext(context=LLMContext(), transport=transport, llm=llm, user_params=user_params)
+    voice = VoiceContext(
+        context=LLMContext(),
+        transport=transport,
+        llm=llm,
+        user_id="local-user",
+        store_path=os.environ.get("VOICECTX_STORE", "voicectx_store"),
+        user_params=user_params,
+    )
     worker = PipelineWorker(
         Pipeline(voice.processors()),
         params=PipelineParams(enable_metrics=True),
         idle_timeout_secs=runner_args.pipeline_idle_timeout_secs,
     )
+    show(worker, title="Ada, on Gemini Live")
 
     @transport.event_handler("on_client_connected")
     async def on_client_connected(_transport: BaseTransport, _client: object) -> None:
@@ -68,4 +80,6 @@ if __name__ == "__main__":
         sys.exit("gemini_bot: GOOGLE_API_KEY is missing; local_bot.py runs without a key")
     from pipecat.runner.run import main
 
+    load_memory()
+    mount_on_runner()  # what the plugin does, at http://localhost:7860/voicectx
     main()

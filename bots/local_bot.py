@@ -33,10 +33,11 @@ from pipecat_voicectx.demo.parts import (
     Parts,
     choose_embedder,
     choose_parts,
-    preload,
     user_speech_timeout_secs,
 )
+from pipecat_voicectx.demo.startup import preload
 from pipecat_voicectx.demo.trips import FIND_TRIPS, find_trips
+from pipecat_voicectx.inspector.mount import mount_on_runner, show
 
 SYSTEM_PROMPT = (
     "You are Ada, the travel assistant of a small agency, on the phone. Speak in short, plain sentences without "
@@ -93,7 +94,7 @@ async def run_bot(transport: BaseTransport, runner_args: RunnerArguments) -> Non
         idle_timeout_secs=runner_args.pipeline_idle_timeout_secs,
     )
     if settings.plugin:
-        show(worker)
+        show(worker, title="Ada, the travel assistant")
 
     @transport.event_handler("on_client_disconnected")
     async def on_client_disconnected(_transport: BaseTransport, _client: object) -> None:
@@ -136,15 +137,6 @@ def with_plugin(transport, parts: Parts, context, user_params, settings: BotSett
     )
 
 
-def show(worker: PipelineWorker) -> None:
-    """Lists the session at /voicectx of the runner, where there is one; it costs nothing until somebody looks."""
-    from pipecat_voicectx.inspector.mount import mount_on_runner
-
-    inspector = mount_on_runner()
-    if inspector is not None:
-        inspector.add(worker, title="Ada, the travel assistant")
-
-
 async def bot(runner_args: RunnerArguments) -> None:
     """Pipecat's runner calls this for each session."""
     transport = await create_transport(runner_args, transport_params)
@@ -153,8 +145,6 @@ async def bot(runner_args: RunnerArguments) -> None:
 
 if __name__ == "__main__":
     from pipecat.runner.run import main
-
-    from pipecat_voicectx.inspector.mount import mount_on_runner
 
     preload()
     mount_on_runner()  # what the plugin does, at http://localhost:7860/voicectx

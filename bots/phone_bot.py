@@ -23,8 +23,10 @@ from pipecat.transports.websocket.fastapi import FastAPIWebsocketParams
 from pipecat.workers.runner import WorkerRunner
 
 from pipecat_voicectx import VoiceContext
-from pipecat_voicectx.demo.parts import BotSettings, choose_embedder, choose_parts, preload
+from pipecat_voicectx.demo.parts import BotSettings, choose_embedder, choose_parts
+from pipecat_voicectx.demo.startup import preload
 from pipecat_voicectx.demo.trips import FIND_TRIPS, find_trips
+from pipecat_voicectx.inspector.mount import mount_on_runner, show
 
 SYSTEM_PROMPT = (
     "You are Ada, the travel assistant of a small agency, on the telephone. Speak in short, plain sentences. "
@@ -75,6 +77,7 @@ async def run_bot(transport: BaseTransport, runner_args: RunnerArguments) -> Non
         ),
         idle_timeout_secs=runner_args.pipeline_idle_timeout_secs,
     )
+    show(worker, title="Ada, on the telephone")
 
     @transport.event_handler("on_client_connected")
     async def on_client_connected(_transport: BaseTransport, _client: object) -> None:
@@ -101,4 +104,5 @@ if __name__ == "__main__":
     from pipecat.runner.run import main
 
     preload()
+    mount_on_runner()  # at http://localhost:7860/voicectx; never through the tunnel
     main()

@@ -1,6 +1,8 @@
 """A bot on OpenAI Realtime with the whole layer. Misses one key: OPENAI_API_KEY.
 
 OPENAI_API_KEY=... python bots/realtime_bot.py          then open http://localhost:7860 and talk
+
+OPENAI_REALTIME_URL is another server that speaks the protocol; VOICECTX_STORE the folder in which memory is kept.
 """
 
 import os
@@ -18,6 +20,8 @@ from pipecat.transports.base_transport import BaseTransport, TransportParams
 from pipecat.workers.runner import WorkerRunner
 
 from pipecat_voicectx import VoiceContext
+from pipecat_voicectx.demo.startup import load_memory
+from pipecat_voicectx.inspector.mount import mount_on_runner, show
 
 INSTRUCTIONS = (
     "You are Ada, the travel assistant of a small agency, on the phone. Speak in short, plain sentences."
@@ -36,14 +40,22 @@ async def run_bot(transport: BaseTransport, runner_args: RunnerArguments) -> Non
     )
     llm = OpenAIRealtimeLLMService(
         api_key=os.environ["OPENAI_API_KEY"],
+        base_url=os.environ.get("OPENAI_REALTIME_URL", "wss://api.openai.com/v1/realtime"),
         settings=OpenAIRealtimeLLMService.Settings(session_properties=properties),
     )
-    voice = VoiceContext(context=LLMContext(), transport=transport, llm=llm)
+    voice = VoiceContext(
+        context=LLMContext(),
+        transport=transport,
+        llm=llm,
+        user_id="local-user",
+        store_path=os.environ.get("VOICECTX_STORE", "voicectx_store"),
+    )
     worker = PipelineWorker(
         Pipeline(voice.processors()),
         params=PipelineParams(enable_metrics=True),
         idle_timeout_secs=runner_args.pipeline_idle_timeout_secs,
     )
+    show(worker, title="Ada, on OpenAI Realtime")
 
     @transport.event_handler("on_client_connected")
     async def on_client_connected(_transport: BaseTransport, _client: object) -> None:
@@ -69,4 +81,6 @@ if __name__ == "__main__":
         sys.exit("realtime_bot: OPENAI_API_KEY is missing; local_bot.py runs without a key")
     from pipecat.runner.run import main
 
+    load_memory()
+    mount_on_runner()  # what the plugin does, at http://localhost:7860/voicectx
     main()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,15 +20,24 @@ from pipecat_voicectx.demo.llm_host import SCRIPTED_LLM_ENV
 from pipecat_voicectx.demo.recorded_stt import RecordedCallSTT
 from pipecat_voicectx.demo.scenario import load_scenario
 from pipecat_voicectx.demo.typed_stt import TypedOnlySTT
-from pipecat_voicectx.errors import UnavailableError, UsageError
+from pipecat_voicectx.errors import UsageError
 
 if TYPE_CHECKING:
     from pipecat_voicectx.stores.embedders import Embedder
 
-__all__ = ["BotSettings", "Parts", "choose_embedder", "choose_parts", "preload", "user_speech_timeout_secs"]
+__all__ = [
+    "EMBEDDINGS_ENV",
+    "BotSettings",
+    "Parts",
+    "choose_embedder",
+    "choose_parts",
+    "local_embedder",
+    "user_speech_timeout_secs",
+]
 
+EMBEDDINGS_ENV = "VOICECTX_EMBEDDINGS"
+"""Folder of a fastembed model."""
 _WHISPER_ENV = "VOICECTX_WHISPER_MODEL"
-_EMBEDDINGS_ENV = "VOICECTX_EMBEDDINGS"
 _KEY_ENV = "OPENAI_API_KEY"
 _BASE_URL_ENV = "OPENAI_BASE_URL"
 _MODEL_ENV = "OPENAI_MODEL"
@@ -109,11 +116,11 @@ def choose_embedder(settings: BotSettings) -> Embedder | None:
 
     With a scripted language model nothing is fetched: without a model on this machine it compares words.
     """
-    folder = os.environ.get(_EMBEDDINGS_ENV)
+    folder = os.environ.get(EMBEDDINGS_ENV)
     scripted = settings.scenario_path is not None or os.environ.get(SCRIPTED_LLM_ENV) == "1"
     if not scripted and not folder:
         return None
-    embedder = _embedder(folder or None)
+    embedder = local_embedder(folder or None)
     lexical = "lexical" in embedder.name
     how = (
         "by words: no embedding model on this machine"
@@ -124,31 +131,9 @@ def choose_embedder(settings: BotSettings) -> Embedder | None:
     return embedder
 
 
-def preload() -> None:
-    """Says which key is missing, then loads what takes seconds, before anybody is on the line. For a bot's process.
-
-    Exits with code 2 when there is nothing to think with.
-    """
-    if not os.environ.get(_KEY_ENV) and not os.environ.get(_BASE_URL_ENV):
-        print(
-            f"missing {_KEY_ENV}, or {_BASE_URL_ENV} of a compatible server: nothing to think with",
-            flush=True,
-        )
-        raise SystemExit(2)
-    if os.environ.get("VOICECTX_DEMO_PLUGIN", "1") != "0":
-        import pipecat_voicectx.voice_context  # noqa: F401
-        from pipecat_voicectx.stores.mem0_engine import load_mem0
-
-        # Facts are kept by Mem0, whose import holds Python for 200 ms: before a call, never in one.
-        with contextlib.suppress(UnavailableError):  # not installed: facts say so, once
-            load_mem0(Path(tempfile.mkdtemp(prefix="voicectx-mem0-")))
-        folder = os.environ.get(_EMBEDDINGS_ENV)
-        if folder or os.environ.get(SCRIPTED_LLM_ENV) == "1":
-            _embedder(folder or None)
-
-
 @lru_cache(maxsize=2)
-def _embedder(folder: str | None) -> Embedder:
+def local_embedder(folder: str | None) -> Embedder:
+    """The embedder of a folder, or the best there is without the network. Loaded once."""
     from pipecat_voicectx.stores.embedders import default_embedder
 
     return default_embedder(path=folder)

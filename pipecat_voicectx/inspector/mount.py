@@ -11,8 +11,9 @@ from pipecat_voicectx.inspector.service import Inspector, InspectorConfig
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from pipecat.pipeline.worker import PipelineWorker
 
-__all__ = ["SWITCH_ENV", "mount", "mount_on_runner"]
+__all__ = ["SWITCH_ENV", "mount", "mount_on_runner", "show"]
 
 SWITCH_ENV = "VOICECTX_INSPECTOR"
 """`0`: no inspector."""
@@ -47,6 +48,23 @@ def mount_on_runner(config: InspectorConfig | None = None) -> Inspector | None:
     candidates: tuple[Any, ...] = (sys.modules.get(_RUNNER), sys.modules.get("__main__"))
     app = next((a for m in candidates if (a := getattr(m, "app", None)) is not None and _is_app(a)), None)
     return mount(app, config=config) if app is not None and switch == "1" else None
+
+
+def show(worker: PipelineWorker, *, title: str = "") -> None:
+    """Lists a session at `/voicectx` of Pipecat's development runner; elsewhere, for instance in tests, does nothing.
+
+    Call it before the worker runs. Nothing is subscribed before somebody looks.
+
+    Args:
+        worker: The session.
+        title: What the page calls it. Empty: the worker's name.
+
+    Raises:
+        UsageError: As `mount_on_runner`.
+    """
+    inspector = mount_on_runner()
+    if inspector is not None:
+        inspector.add(worker, title=title)
 
 
 def _is_app(candidate: object) -> bool:

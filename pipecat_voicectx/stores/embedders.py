@@ -10,8 +10,10 @@ All calls block for milliseconds (for seconds while a model loads): run them in 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import socket
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +42,10 @@ BGE_SMALL = "BAAI/bge-small-en-v1.5"
 _DIMENSIONS = {MINILM: 384, BGE_SMALL: 384}
 # Chosen: one small batch; page turns come by twos, a re-embedding by thousands.
 _BATCH = 32
+
+
+# Where fastembed fetches from: the hub, and its own store of the same models.
+_MODEL_HOSTS = ("huggingface.co", "storage.googleapis.com")
 
 
 @runtime_checkable
@@ -146,6 +152,11 @@ class FastEmbedder:
                     f"embedding model {self._model_name} is not in fastembed's cache; give its folder, or allow "
                     "the download once with FastEmbedder(download=True)"
                 ) from error
+        if not _reachable():
+            raise UnavailableError(
+                f"embedding model {self._model_name} is not in fastembed's cache, and the network is off; connect once, or "
+                "give the model's folder"
+            )
         logger.info("downloading embedding model {}", self._model_name)
         try:
             return TextEmbedding(self._model_name, **common)
@@ -153,6 +164,16 @@ class FastEmbedder:
             raise UnavailableError(
                 f"embedding model {self._model_name} cannot be downloaded: {error}"
             ) from error
+
+
+def _reachable() -> bool:
+    """Whether a host that has the models can be found. Asked first: fastembed tries for 40 s, in a thread that nobody
+    can end, and a bot that is told to stop would wait for it."""
+    for host in _MODEL_HOSTS:
+        with contextlib.suppress(OSError):
+            socket.getaddrinfo(host, 443)
+            return True
+    return bool(os.environ.get("HF_ENDPOINT") or os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy"))
 
 
 class LexicalEmbedder:

@@ -141,6 +141,8 @@ class OpenAIServer:
     policy: ChatPolicy
     port: int = 0
     """0: any free one."""
+    routes: Sequence[web.RouteDef] = ()
+    """What the host serves beside chat, for instance audio."""
     on_request: Callable[[RequestRecord], None] | None = None
     on_reply: Callable[[ReplyRecord], None] | None = None
     requests: list[RequestRecord] = field(default_factory=list)
@@ -155,6 +157,7 @@ class OpenAIServer:
     async def __aenter__(self) -> OpenAIServer:
         app = web.Application(client_max_size=_MAX_BODY_BYTES)
         app.router.add_post("/v1/chat/completions", self._chat_completions)
+        app.router.add_routes(self.routes)
         # Cancelled with the connection: an interrupted bot closes the stream, and the policy must stop talking.
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
