@@ -34,9 +34,10 @@ class SemanticBoundary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnheardRemainder:
-    """What an interrupted turn left unsaid: for "shall I go on?", outside any prompt."""
+    """What an interruption left unsaid: for "shall I go on?", outside any prompt."""
 
     turn_id: int
+    """The turn that was cut; the first of them where several were still to be played."""
     text: str
     """The words that were not heard."""
     spans: tuple[Span, ...]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["Span", "SpanRole", "span_role"]
+__all__ = ["Span", "SpanRole", "question_begun", "span_role"]
 
 
 class SpanRole(Enum):
@@ -35,6 +36,11 @@ class Span:
     finalized: bool
     """Whether its end is known from word times and will not move. Only such a span makes a semantic boundary."""
 
+    @property
+    def asks(self) -> bool:
+        """Whether it waits for an answer."""
+        return self.role in (SpanRole.QUESTION, SpanRole.CONFIRMATION_REQUEST)
+
 
 # Sentences that ask for a go-ahead, offer something or announce an action. English; other languages fall to
 # STATEMENT and QUESTION by punctuation. Chosen; the roles only inform, except that the action gate looks for the
@@ -52,6 +58,15 @@ _INTENT = re.compile(
     r"\b(look|check|book|find|search|cancel|send|order|order|pull|get|see|add|update|transfer|place)",
     re.IGNORECASE,
 )
+
+
+def question_begun(spans: Sequence[Span], played_samples: int) -> bool:
+    """Whether a question whose end is not known was being asked by then, or came just before what was.
+
+    The ends of sentences without word times are estimates, so one sentence more is looked at.
+    """
+    begun = [span for span in spans if span.start_samples < played_samples]
+    return any(span.asks and not span.finalized for span in begun[-2:])
 
 
 def span_role(text: str) -> SpanRole:

@@ -127,7 +127,7 @@ class PlaybackLedger(PlaybackView):
         self.late_calls = LateCalls()
         self._starting: list[tuple[LedgerEntry, int]] = []
         self._timer: asyncio.Task[None] | None = None
-        self._last_unheard: HeardTurn | None = None
+        self._cut_turns: tuple[HeardTurn, ...] = ()
         self.failures = 0
         self._register_event_handler("on_heard")
         self._register_event_handler("on_boundary")
@@ -315,7 +315,7 @@ class PlaybackLedger(PlaybackView):
 
     async def _on_settled(self, turn: HeardTurn) -> None:
         if turn.interrupted and turn.unheard_text:
-            self._last_unheard = turn
+            self._note_cut(turn)
         await self.broadcast_frame(HeardTurnFrame, turn=turn)
         await self._call_event_handler("on_heard", turn)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from pipecat_voicectx.playback.action_gate import GateVerdict, judge
 from pipecat_voicectx.playback.boundary import PhysicalBoundary, SemanticBoundary, UnheardRemainder
@@ -10,7 +11,7 @@ from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.playback.ledger import LedgerEntry, TurnLedger
 from pipecat_voicectx.playback.proposal import Proposal
 from pipecat_voicectx.playback.settlement import TurnSettler
-from pipecat_voicectx.playback.spans import SpanRole
+from pipecat_voicectx.playback.spans import Span, question_begun
 from pipecat_voicectx.processors.audio_lane import AudioLane
 from pipecat_voicectx.runtimes.cascaded import CascadedTaps
 
@@ -23,17 +24,33 @@ class PlaybackView(AudioLane):
     _ledger: TurnLedger
     _settler: TurnSettler
     _taps: CascadedTaps
-    _last_unheard: HeardTurn | None
+    _cut_turns: tuple[HeardTurn, ...]
 
     @property
     def last_unheard(self) -> HeardTurn | None:
         """The newest interrupted turn with something unheard: for "shall I go on?". Not part of any prompt."""
-        return self._last_unheard
+        return self._cut_turns[-1] if self._cut_turns else None
 
     @property
     def unheard(self) -> UnheardRemainder | None:
-        """What the newest interrupted turn left unsaid, by sentences; None when nothing was. Not part of any prompt."""
-        return self._settler.unheard(self._last_unheard) if self._last_unheard is not None else None
+        """What the newest interruption left unsaid, by sentences; None when nothing was. Not part of any prompt."""
+        rests = [self._settler.unheard(turn) for turn in self._cut_turns]
+        if not rests:
+            return None
+        return UnheardRemainder(
+            turn_id=rests[0].turn_id,
+            text=" ".join(rest.text for rest in rests),
+            spans=tuple(span for rest in rests for span in rest.spans),
+        )
+
+    def _note_cut(self, turn: HeardTurn) -> None:
+        """One interruption cuts every answer that was still to be played: what leads in to a call, and what follows."""
+        others = (
+            cut
+            for cut in self._cut_turns
+            if cut.ended_secs == turn.ended_secs and cut.turn_id != turn.turn_id
+        )
+        self._cut_turns = tuple(sorted((*others, turn), key=lambda cut: cut.turn_id))
 
     def would_cut(self) -> bool:
         """Whether an interruption now would find anything to settle: the bot is being heard, or about to be."""
@@ -82,12 +99,17 @@ class PlaybackView(AudioLane):
                 break
         else:
             return False
-        sentences = [
-            self._settler.semantic_boundary(entry.turn_id, at_secs)
-            for at_secs in (now_secs, self._settler.onset_secs(now_secs))
-        ]
-        asking = (SpanRole.QUESTION, SpanRole.CONFIRMATION_REQUEST)
-        last = self._ledger.spans(entry)[-1:] if entry.closed else []
-        if any(span.role in asking and span.start_samples < physical.played_samples for span in last):
+        spans = self._ledger.spans(entry)
+        if entry.closed and spans and spans[-1].asks and spans[-1].start_samples < physical.played_samples:
             return True
-        return any(sentence is not None and sentence.span.role in asking for sentence in sentences)
+        return any(
+            self._asked_by(entry.turn_id, spans, at_secs)
+            for at_secs in (now_secs, self._settler.onset_secs(now_secs))
+        )
+
+    def _asked_by(self, turn_id: int, spans: Sequence[Span], at_secs: float) -> bool:
+        whole = self._settler.semantic_boundary(turn_id, at_secs)
+        if whole is not None and whole.span.asks:
+            return True
+        physical = self._settler.physical_boundary(turn_id, at_secs)
+        return physical is not None and question_begun(spans, physical.played_samples)

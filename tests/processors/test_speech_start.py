@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from pipecat.turns.user_start import MinWordsUserTurnStartStrategy
 from pipecat.turns.user_stop import SpeechTimeoutUserTurnStopStrategy
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
 
-from pipecat_voicectx.demo.espeak_tts import EspeakTTSService
+from pipecat_voicectx.demo.espeak_tts import EspeakTTSService, TextTiming
 from pipecat_voicectx.playback.heard import CUT_OFF_NOTE
 from pipecat_voicectx.processors.speech_start import CandidateTurnStartStrategy
 from pipecat_voicectx.testing.openai_server import ChatRequest, Reply
@@ -80,6 +81,7 @@ def test_a_cough_or_a_backchannel_cancels_nothing_and_starts_no_turn(text: str) 
     assert outcome.log.kinds("user_turn_stopped") == ["user_turn_stopped: what is there to see"]
 
 
+@pytest.mark.parametrize("timing", TextTiming)
 @pytest.mark.parametrize(
     ("answer", "at_secs", "heard"),
     [
@@ -94,7 +96,7 @@ def test_a_cough_or_a_backchannel_cancels_nothing_and_starts_no_turn(text: str) 
     ],
 )
 def test_a_yes_over_the_bot_answers_the_question_it_follows_and_nothing_else(
-    answer: str, at_secs: float, heard: bool
+    answer: str, at_secs: float, heard: bool, timing: TextTiming
 ) -> None:
     class Clerk:
         def reply(self, request: ChatRequest) -> Reply:
@@ -109,7 +111,7 @@ def test_a_yes_over_the_bot_answers_the_question_it_follows_and_nothing_else(
         await call.answered()
         await call.listen(3.0)
 
-    outcome = play(script, Clerk(), ours=True, tts=EspeakTTSService)
+    outcome = play(script, Clerk(), ours=True, tts=partial(EspeakTTSService, text_timing=timing))
     said = [text for role, text in conversation(outcome) if role == "user"]
     assert said == (["is there a train", "yes"] if heard else ["is there a train"])
     last = conversation(outcome)[-1]
