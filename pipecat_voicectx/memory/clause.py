@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pipecat_voicectx.memory.facts import Assertion, Cardinality, Polarity
 from pipecat_voicectx.memory.frames import ONE_VALUE_VERBS, sentence, third_person
 from pipecat_voicectx.memory.subjects import trimmed
+from pipecat_voicectx.memory.verbs import base_form
 
 __all__ = ["ADVERB", "BE", "Clause"]
 
@@ -31,8 +32,9 @@ class Clause:
 
     def __post_init__(self) -> None:
         self.text = re.sub(rf"^(?:{ADVERB}\s+)+(?=\w)", "", self.text.strip(), flags=re.IGNORECASE)
-        # "i do have a cat" is a stressed "i have a cat".
-        self.text = re.sub(r"^(?:do|does|did)\s+(?!not\b)(?=\w+ \w)", "", self.text, flags=re.IGNORECASE)
+        stressed = re.match(r"^(?:do|does|did)\s+(?!not\b)(?P<verb>\w+) \w", self.text, re.IGNORECASE)
+        if stressed and base_form(stressed["verb"]) == stressed["verb"].casefold():
+            self.text = self.text[stressed.start("verb") :]  # "i do have a cat" is a stressed "i have a cat"
 
     def match(self, pattern: str) -> re.Match[str] | None:
         """`pattern` over the whole predicate, whatever the case."""

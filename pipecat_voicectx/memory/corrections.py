@@ -38,16 +38,24 @@ _WRONG = (
 _STRONG = (
     r"no|nope|nah|sorry|wait|hang on|hold on|oops|i mean|i meant to say|i meant|i should say|rather|"
     r"or rather|apologies|not quite|i changed my mind|tell a lie|i tell a lie|come to think of it|"
-    r"on second thoughts?"
+    r"on second thoughts?|what am i (?:saying|on about|talking about|thinking)|i take that back|excuse me|shoot|"
+    r"strike that|i misspoke|make that|let me start over|no no"
 )
-_MARKER = rf"(?:{_WRONG}|{_STRONG}|actually|oh|well)"
+_MARKER = rf"(?:{_WRONG}|{_STRONG}|actually|oh|ah|huh|well|turns out|it turns out)"
 _CORRECTION = re.compile(
     rf"^(?:(?:and|but|uh|um|so)\s+)?(?P<m>(?:{_MARKER}\b[\s,]*)+)(?P<rest>.*)$", re.IGNORECASE
 )
 _IS_WRONG = re.compile(rf"\b(?:{_WRONG})\b", re.IGNORECASE)
 _IS_STRONG = re.compile(rf"\b(?:{_STRONG})\b", re.IGNORECASE)
 _STORE = r"(?:remember|save|store|keep|write|note|record|log|jot|register|retain|hold on to|file)"
-_ERASE = r"(?:forget|delete|erase|remove|disregard|wipe|scrub|purge|discard|expunge|unlearn)"
+_STORING = (
+    r"(?:remembering|saving|storing|keeping|writing|noting|recording|logging|retaining|holding on to|filing)"
+)
+_ERASE = (
+    r"(?:forget|delete|erase|remove|disregard|wipe|scrub|purge|discard|expunge|unlearn|un ?remember|unsay|"
+    r"unhear|overlook|"
+    r"destroy|bin|redact|take back)"
+)
 # Verbs of daily life that mean the memory only with what was said, or with everything, behind them.
 _LOSE = (
     r"(?:drop|lose|clear|get rid of|throw (?:out|away)|take|cut|cross|leave)(?= (?:out |off |away )?"
@@ -59,13 +67,17 @@ _MEMORY = (
 )
 _FORGETTING = rf"(?:{_ERASE}|do not {_STORE}|never mind what)"
 _SPLIT = re.compile(
-    r"(?<=\w)\s+(?=let us (?:do|say|make it|move|push|go for)\s)|"
+    r"(?<=\w)\s+(?=let us (?:do|say|make it|move|push|go for|go with|try|use|meet|stick with)\s)|"
     r"\s+(?=(?:oh wait|wait no|no wait|no sorry|sorry|i mean|i meant|make that|scratch that|actually no|"
-    r"no actually|"
+    r"no actually|what am i (?:saying|on about|talking about)|"
     rf"or rather|no no)\s)|(?<!\byou)\s+(?=(?:please|can you|could you) {_FORGETTING}\b)|"
     rf"(?<=wrong)\s+(?=it is\b)|"
     rf"(?<!\byou)(?<!please)(?<!just)\s+(?={_ERASE} (?:him|her|it|that|them|this)\b)|"
-    rf"(?<!\byou)\s+(?=do not {_STORE} (?:it|that|this|any)\b)",
+    rf"(?<!\byou)\s+(?=do not {_STORE} (?:it|that|this|any)\b)|"
+    r"(?<!\byou)\s+(?=please (?:take|get rid|leave|keep|drop|lose|clear|do not|just)\b)|"
+    rf"(?<!\byou)\s+(?=(?:get rid of|strike|scratch) (?:it|that|this)\b(?! the))|"
+    rf"\s+(?=i (?:do not|would rather you did not|would prefer you did not) (?:want you )?(?:to "
+    rf")?(?:{_STORE}|{_STORING})\b)",
     re.IGNORECASE,
 )
 _NEW_VALUE = re.compile(
@@ -77,7 +89,8 @@ _NEW_VALUE = re.compile(
     re.IGNORECASE,
 )
 _MAKE_IT = re.compile(
-    r"^(?:(?:can|could) (?:we|you) )?make (?:it|that)\b|^let us (?:say|make it|go (?:up|down) to)\b|^use\b|"
+    r"^(?:(?:can|could) (?:we|you) )?make (?:it|that)\b|^let us (?:say|do|try|make it|go (?:up to|down to|with|for))\b|"
+    r"^use\b|"
     r"^i will (?:have|take) it in\b",
     re.IGNORECASE,
 )
@@ -93,6 +106,10 @@ _MOVED = re.compile(
     r"(?P<c>it|the .+?|my .+?|our .+?) (?:in )?(?:for|with|by)"
     rf"|(?P<b>it|the .+?|my .+?|our .+?) (?:has been|has now been|was|got|is|has|had to be|"
     rf"had been) {_CHANGED}(?: back)? to)\s+(?P<v>.+)$",
+    re.IGNORECASE,
+)
+_THE_OTHER = re.compile(
+    r"^(?:it is )?not (?:the|my|a) (?P<y>\w+) one (?:but |it is )?(?:the|my|a) (?P<x>\w+)(?: one)?$",
     re.IGNORECASE,
 )
 _X_NOT_Y = re.compile(r"^(?P<x>.+?),?\s+(?:and )?not\s+(?P<y>[\w' ]+)$", re.IGNORECASE)
@@ -121,7 +138,9 @@ _RETRACTION_START = re.compile(
     r"let us )|"
     r"on reflection |actually |thinking about it |on second thoughts? )*"
     rf"(?:(?:{_ERASE}|scratch|strike|ignore)\b|i take (?:that|it|this) back\b|"
-    rf"(?:do not|not to|did not|never|not) (?:have to |need to )?(?:ever )?{_STORE}\b|"
+    rf"(?:(?:you )?(?:do not|not to|did not|need not|must not|should not|can not|never|not)) (?:have to |"
+    rf"need to )?(?:ever )?{_STORE}\b|"
+    rf"i (?:do not|would not) (?:want|like) you {_STORING}\b|(?:stop|quit|avoid) {_STORING}\b|"
     rf"i would (?:rather|prefer)(?: it)?(?: if)? you (?:(?:do not|did not|would not|not) {_STORE}|"
     rf"forgot|deleted|erased|dropped|lost)\b|i (?:do not|would not) (?:want|like) (?:you to {_STORE}\b|"
     rf"(?=(?:that|this|it) "
@@ -137,14 +156,18 @@ _NOT_A_TOPIC = re.compile(
     r"back|to \w+|all|previous|any|everything|anything|"
     r"(?:what|that|anything|everything) (?:i|you)(?: have)?(?: just)? (?:said|told you|know)|"
     r"(?:the |all the |that |this )?(?:stuff|things?|bits?|parts?|story|info|information|details|"
-    r"business) (?:about|with|on|of)\b|"
-    r"about|of|on|that (?:i|my)|my|our|the|i|note|a note|record|stored?)\b\s*",
+    r"business) (?:about|with|on|of)\b|(?:that|this|it|the one|what i said|what i told you) (?:about|"
+    r"regarding|with|on)\b|"
+    r"track of|about|of|on|that (?:i|my)|my|our|the|i|note|a note|record|stored?)\b\s*",
     re.IGNORECASE,
 )
 _TOPIC_END = re.compile(
     r"\s*\b(?:(?:from|off|out of) (?:your|the|my) \w+(?: \w+)?|(?:in|on) (?:your \w+|file|record)|would you|"
     r"from (?:whatever|anything|everything|what|all) (?:that )?you .*|you have (?:on|about) .*|"
-    r"saved|stored|anywhere|down|thanks?|please|again|for me|if you can|will you|i said that|okay)$",
+    r"saved|stored|anywhere|down|thanks?|please|again|for me|if you can|will you|i said that|okay|"
+    r"things?|parts?|bits?|stuff|business|story|piece|on there|in there|i (?:just )?(?:said|told you|"
+    r"mentioned|gave you)|"
+    r"comments?|remarks?|earlier|before|just now|a (?:minute|second|moment) ago)$",
     re.IGNORECASE,
 )
 _LAST = frozenset(
@@ -174,8 +197,14 @@ _THAT_THING = re.compile(
     re.IGNORECASE,
 )
 _UNSAID = re.compile(
-    r"^(?:(?:but |and )?(?:that|this|it) (?:is|was|stays?|has to stay) (?:private|confidential|off the record|"
-    r"(?:just )?between (?:us|you and me|ourselves)|not for the record)|off the record|"
+    r"^(?:(?:but |and )?(?:that|this|it|all (?:of )?that|all (?:of )?this) (?:is|was|stays?|has to stay) "
+    r"(?:strictly |kind of |really |very |"
+    r"a )*(?:private|confidential|off the record|personal|secret|sensitive|nobody['’]?s business|"
+    r"nobody(?:['’]s)? else['’]?s business|"
+    r"nobody is business|none of your business|"
+    r"(?:just )?between (?:us|you and me|ourselves|the two of us)|not for the record)|off the record|"
+    r"never (?:ever )?(?:mention|repeat|bring up) (?:that|this|it)(?: again| to anyone| to anybody)*(?: and .*)?|"
+    r"(?:strike|scratch|forget|ignore) (?:my|the|that) (?:last )?(?:comment|remark|answer)|"
     r"keep (?:that|this|it) (?:to yourself|between us|between you and me|private|off the record|quiet)|"
     r"i (?:never|did not) (?:say|said) that|"
     r"(?:just )?(?:forget|pretend) (?:that )?i (?:ever |never |did not )?(?:say|said|mention|mentioned|"
@@ -189,7 +218,49 @@ _UNSAID = re.compile(
     r"remembered|written down|(?:in|into|on|down) .*)|"
     r"you (?:did not|never) hear (?:that|this|it)(?: from me)?|"
     r"i (?:would like|want|need) (?:that|this|it) (?:to be )?(?:deleted|forgotten|removed|erased|wiped|gone))"
-    r"(?: please)?$",
+    r"(?: (?:please|though|okay|thanks|thank you|by the way|you know))*$",
+    re.IGNORECASE,
+)
+# "erase that, i wasn't supposed to say it" is about that.
+_REGRET = re.compile(
+    r"^(?P<what>(?:that|this|it)\b.*?)\s+(?:because .*|(?:i|we) (?:was|were|am|are|should|did|do) not "
+    r"(?:supposed|allowed|meant|have|mean|"
+    r"want|even)\b.*|(?:i|we) (?:regret|should never|never meant)\b.*)$",
+    re.IGNORECASE,
+)
+_REQUEST_LEAD = re.compile(
+    r"^(?:(?:whoops|oops|oh|so|and|but|then|hey|look|sorry|actually|you know what|please|just|do me a "
+    r"favou?r and|would you do "
+    r"me a favou?r and|if you (?:could|can|would|do not mind)|i would appreciate it if you|that is "
+    r"why)\s+)+(?!i (?:want|need|would) )",
+    re.IGNORECASE,
+)
+_BOOKS = (
+    r"(?:(?:your|the|my|any|this|that|our) )?(?:records?|files?|notes|memory|database|system|systems|"
+    r"list|books|log|logs|profile|account|data)"
+)
+# Kept out of the records, in whatever order it is said.
+_KEPT_OUT = re.compile(
+    r"^(?:(?:can|could|would|will) (?:you|we) (?:please |just )?|i (?:want|need|would like|would prefer) "
+    r"(?:you to |it if you )?|let us |"
+    r"please |just |you (?:can|should|must) )*(?:"
+    rf"(?:take|get|leave|keep|cut|drop|pull|cross|clear|throw|put|have|strike|lose|remove|erase|delete|"
+    rf"wipe) (?P<a>[\w' -]+?) (?:out of|off of|off|"
+    rf"from|away from|out from) (?:{_BOOKS}|this|it|here|there)\b.*|"
+    r"(?:leave|keep|cut|cross) (?P<b>(?:it|that|this)|(?:the|that|my|this) [\w' -]+?) (?:out|off)(?: "
+    r"please| okay| then| thanks)*|"
+    rf"i (?:would )?(?:rather|prefer|would rather|do not want|would not want|would prefer) (?P<c>[\w' "
+    rf"-]+?) (?:did not|does not|not|to not|to|"
+    rf"never)? ?(?:go|going|be|being|stay|get|getting|end up|show up|appear)? ?(?:in|into|on|onto) "
+    rf"(?:{_BOOKS}|record|file)\b.*)$",
+    re.IGNORECASE,
+)
+# "the salary thing, strike that".
+_FRONTED = re.compile(
+    rf"^(?:and |so |oh )*(?P<topic>(?:the|that|my|our|this) (?:[\w'-]+ ){{1,4}}?)(?:please |can you |could "
+    rf"you |just |would you |you can |i "
+    rf"want you to )*(?:{_ERASE}|strike|scratch|drop|lose|take|cut|leave|do not {_STORE}|get rid of) (?:that|it|this)"
+    r"(?: (?:out|off|away|down))?(?: (?:from|of|in|please|for|would|will|if|off|okay)\b.*)?$",
     re.IGNORECASE,
 )
 # Requests to a machine rather than to its memory.
@@ -298,7 +369,7 @@ def trailing_correction(clause: str) -> str | None:
 
 def x_not_y(said: str) -> tuple[str, str] | None:
     """The right and the wrong value of "june not may" and of "not may but june"."""
-    match = _X_NOT_Y.match(said) or _NOT_Y.match(said)
+    match = _THE_OTHER.match(said) or _X_NOT_Y.match(said) or _NOT_Y.match(said)
     if match is None:
         return None
     right = re.sub(r"^(?:it is|it ends in|ends in)\s+", "", trimmed(match["x"]), flags=re.IGNORECASE)
@@ -307,8 +378,14 @@ def x_not_y(said: str) -> tuple[str, str] | None:
 
 def retraction_topic(clause: str) -> str | None:
     """What a request to forget is about, "" for what was said last; None when the clause is no such request."""
+    clause = _REQUEST_LEAD.sub("", clause)
     if _UNSAID.match(clause):
         return ""
+    if kept_out := _KEPT_OUT.match(clause):
+        topic = kept_out["a"] or kept_out["b"] or kept_out["c"] or ""
+        return "" if _THAT_THING.match(topic) else _bare_topic(topic)
+    if fronted := _FRONTED.match(clause):
+        return _bare_topic(fronted["topic"])
     start = _RETRACTION_START.match(clause)
     if start is None or _NOT_MEMORY.search(clause):
         return None
@@ -319,11 +396,40 @@ def retraction_topic(clause: str) -> str | None:
         return None  # "forget it" drops the subject of the talk, not a memory
     if _THAT_THING.match(topic):
         return ""
+    return _bare_topic(topic)
+
+
+def _bare_topic(topic: str) -> str:
+    topic = _REGRET.sub(r"\g<what>", topic)
     while (shorter := _NOT_A_TOPIC.sub("", topic)) != topic:
         topic = shorter
     while (shorter := _TOPIC_END.sub("", topic)) != topic:
         topic = shorter
     return "" if topic.casefold().strip() in _LAST else trimmed(topic)
+
+
+_LAST_NOUN = re.compile(
+    r"^(?P<before>\w.* (?:in|at|on|outside|inside|by|behind|near|from|with|for|of|to|under|next to|across from) )"
+    r"(?P<noun>(?:the|a|an|my|our) [\w' -]+|[\w'-]+)$",
+    re.IGNORECASE,
+)
+_NOUN_PHRASE = re.compile(
+    r"^(?:(?P<p>in|at|on|outside|inside|by|behind|near|from|with|for|under|next to|across from) "
+    r")?(?P<noun>(?:the|a|an|my|our) "
+    r"(?:[\w'-]+ ?){1,3})$",
+    re.IGNORECASE,
+)
+
+
+def _last_noun_replaced(old: str, new: str) -> str | None:
+    """ "pick me up at the store" with "the post office" for "the store"; None when either has another form."""
+    there, instead = _LAST_NOUN.match(old), _NOUN_PHRASE.match(new)
+    if there is None or instead is None:
+        return None
+    before = there["before"]
+    if instead["p"]:
+        before = re.sub(r"\S+ $", f"{instead['p']} ", before)
+    return f"{before}{instead['noun']}"
 
 
 def spliced(old: str, new: str, wrong: str) -> str:
@@ -335,6 +441,6 @@ def spliced(old: str, new: str, wrong: str) -> str:
     new_kind = value_class(new)
     old_span = kind_span(old, new_kind[0]) if new_kind is not None else None
     if new_kind is None or old_span is None:
-        return new
+        return _last_noun_replaced(old, new) or new
     (start, end), (new_start, new_end) = old_span, new_kind[1]
     return f"{old[:start]}{new[new_start:new_end]}{old[end:]}".strip()

@@ -19,6 +19,7 @@ import re
 from dataclasses import replace
 
 from pipecat_voicectx.memory.cleaning import clean_transcript
+from pipecat_voicectx.memory.confirmations import is_no, is_yes, proposition, vocative
 from pipecat_voicectx.memory.corrections import (
     MarkerStrength,
     correction_marker,
@@ -28,6 +29,7 @@ from pipecat_voicectx.memory.corrections import (
     new_value,
     retraction_topic,
     split_at_markers,
+    x_not_y,
 )
 from pipecat_voicectx.memory.facts import (
     USER,
@@ -35,29 +37,43 @@ from pipecat_voicectx.memory.facts import (
     Cardinality,
     Change,
     Ending,
+    EndingScope,
     Polarity,
     Retraction,
 )
-from pipecat_voicectx.memory.frames import CONSUMING, WORKING, sentence, third_person
+from pipecat_voicectx.memory.frames import CONSUMING, OWNING, WORKING, sentence, third_person
+from pipecat_voicectx.memory.open_clauses import (
+    arrangement,
+    copula_written_out,
+    done_to_user,
+    noun_statement,
+    with_subject,
+)
 from pipecat_voicectx.memory.predicates import state_changes
+from pipecat_voicectx.memory.predicates_open import OPEN_CONFIDENCE
 from pipecat_voicectx.memory.set_phrases import answer, ended_relation, set_phrase
 from pipecat_voicectx.memory.spoken_english import (
     PERSON_RELATIONS,
     clauses,
     expand_contractions,
+    kind_span,
+    value_class,
+    without_spelling,
 )
 from pipecat_voicectx.memory.subjects import parse_subject, person_name, trimmed
 from pipecat_voicectx.memory.substitutions import Substitutions
-from pipecat_voicectx.memory.turn_state import LEAD_IN, ConversationFocus, Extraction
+from pipecat_voicectx.memory.turn_state import LEAD_IN, ConversationFocus, Extraction, denied
 from pipecat_voicectx.memory.turnovers import (
     coordinated,
     denied_value,
+    dropped_plan,
     is_disposal,
     is_over,
     new_bearer,
     stems,
     turnover,
 )
+from pipecat_voicectx.memory.verbs import VERBS, base_form
 from pipecat_voicectx.memory.wishes import budget, condition, denied_wish, requested, split_at_wishes
 
 __all__ = ["ConversationFocus", "Extraction", "extract"]
@@ -66,7 +82,8 @@ __all__ = ["ConversationFocus", "Extraction", "extract"]
 _MAX_CHARS = 4_000
 
 _QUESTION = re.compile(
-    r"^(?:who|what|when|where|why|how|which|whose|do|does|did|is|are|was|were|can|could|will|would|should|"
+    r"^(?!do (?:me|us) )(?:who|what|when|where|why|how|which|whose|do|does|did|is|are|was|were|can|could|"
+    r"will|would|should|"
     r"shall|may|"
     r"have you|has (?:he|she|it|the|my))\s+(?!not\b)",
     re.IGNORECASE,
@@ -108,6 +125,12 @@ _LIKES_IT = re.compile(
     r" really| these days)*$",
     re.IGNORECASE,
 )
+_SWITCHED_ME = re.compile(
+    r"^(?:they|the [\w-]+|my [\w-]+|he|she) (?:have |has |had )?(?:just )?(?:switched|changed|transferred|"
+    r"upgraded|moved) (?:me|us) (?:over )?(?:to|onto) "
+    r"(?=\w)",
+    re.IGNORECASE,
+)
 _TOLD_TO = re.compile(
     r"^(?:my|the) [\w ]+? (?:told|asked|advised|made|had|got|forced|convinced|persuaded) me (?:to )?(?=[a-z]+ )",
     re.IGNORECASE,
@@ -137,7 +160,8 @@ class _Turn(Substitutions):
     """One pass over one turn."""
 
     def run(self, text: str) -> Extraction:
-        cleaned = expand_contractions(clean_transcript(text[:_MAX_CHARS]))
+        cleaned = without_spelling(expand_contractions(clean_transcript(text[:_MAX_CHARS])))
+        cleaned = self._replies(cleaned)
         parts = [
             each
             for clause in clauses(cleaned)
@@ -145,10 +169,11 @@ class _Turn(Substitutions):
             for part in split_at_markers(wish)
             for each in coordinated(part)
         ]
-        supposing = False
+        supposing = hedged = False
         for position, part in enumerate(parts):
             part = _TOLD_US.sub("", part)
             asked = text.rstrip().endswith("?") and position == len(parts) - 1
+            part = _SWITCHED_ME.sub("i switched to ", part)
             bare = LEAD_IN.sub("", part).strip()
             if not bare or self._retracts(bare) or self._turns_over(bare):
                 continue
@@ -159,8 +184,11 @@ class _Turn(Substitutions):
                 continue
             if asked or _QUESTION.match(bare):
                 break
+            if hedged:
+                hedged = False
+                continue
             if _SUPPOSING.match(bare):
-                supposing = True
+                supposing, hedged = True, _SUPPOSING.sub("", bare).strip() == ""
                 continue
             if supposing and re.search(r"\b(?:would|could)\b", bare):
                 continue
@@ -171,6 +199,66 @@ class _Turn(Substitutions):
             if not self._states(bare) and position == 0:
                 self._answers(bare)
         return Extraction(changes=tuple(self._changes), focus=self._next_focus())
+
+    def _replies(self, cleaned: str) -> str:
+        """Takes in what the bot put to the caller and the caller confirmed, denied or is about to put right.
+
+        Returns what of the turn is left to read.
+        """
+        put = proposition(expand_contractions(self._question)) if self._question else None
+        yes = is_yes(cleaned)
+        if put is None:
+            if yes and self._question:
+                self._accepts(self._question)
+            return cleaned
+        proposed = _Turn(replace(self._focus, correcting=False), "")
+        proposed._states(LEAD_IN.sub("", put))
+        said = [each for each in proposed._changes if isinstance(each, Assertion)]
+        if yes:
+            for each in said:
+                self._add(each)
+            return cleaned
+        if is_no(cleaned, self._question):
+            for each in said:
+                if each.polarity is Polarity.AFFIRMED and each.cardinality is Cardinality.MANY:
+                    self._add(denied(each))
+            return ""
+        self._focus = replace(self._focus, recent=(*self._focus.recent, *said))
+        marker = correction_marker(cleaned)
+        strong = marker is not None and marker.strength is not MarkerStrength.WEAK
+        kind = value_class(cleaned) if len(cleaned.split()) <= 5 else None
+        other = kind is not None and any(kind_span(each.value, kind[0]) for each in said)
+        if said and (strong or other):
+            self._focus = replace(self._focus, correcting=True)
+            self._put = True
+        return cleaned
+
+    def _accepts(self, proposed: str) -> None:
+        """ "so friday at nine then", "yes": a date or a time of something spoken of."""
+        value = trimmed(
+            re.sub(r"^(?:so|okay|and|then|alright|it is) | then$", "", proposed.casefold().strip(" ?.!"))
+        )
+        if len(value.split()) <= 8 and value_class(value) is not None and base_form(value.split()[0]) is None:
+            self._substitute(value)
+
+    def _misnamed(self, part: str) -> bool:
+        """ "it's carmen not karen", to a bot that said Karen."""
+        halves = x_not_y(re.sub(r"^(?:it is|i am|this is|my name is|the name is)\s+", "", trimmed(part)))
+        if halves is None or not vocative(self._question, halves[1]):
+            return False
+        name = person_name(re.sub(r"\s+actually$", "", halves[0]), strict=False)
+        if name is None:
+            return False
+        self._add(
+            Assertion(
+                subject=USER,
+                attribute="name",
+                value=name,
+                statement=f"The user's name is {name}.",
+                cardinality=Cardinality.ONE,
+            )
+        )
+        return True
 
     def _retracts(self, bare: str) -> bool:
         scratched = re.match(r"^scratch that\s+(?P<rest>.+)$", bare, re.IGNORECASE)
@@ -195,8 +283,12 @@ class _Turn(Substitutions):
         if recent and denied_one is not None and self._goes_on_denying(recent[0], bare):
             self._adds_to_denial(recent[0], trimmed(denied_one["v"]), excepted=denied_one.re is _EXCEPT)
             return True
-        if recent and is_over(bare):
-            over = recent[0]
+        if (dropped := dropped_plan(bare, recent)) is not None:
+            self._add(dropped)
+            return True
+        said_so = self._changes and isinstance(self._changes[-1], Ending)
+        if recent and not said_so and is_over(bare):
+            over = self._what_is_over(bare, recent)
             self._add(Ending(subject=over.subject, attributes=frozenset({over.attribute}), value=over.value))
             return True
         denied = denied_value(bare)
@@ -223,6 +315,23 @@ class _Turn(Substitutions):
         for change in changes:
             self._add(change)
         return bool(changes) and not is_disposal(bare)  # what was given up may state something, too
+
+    def _what_is_over(self, bare: str, recent: list[Assertion]) -> Assertion:
+        """What "she gave it up" is about: what she does, said last; else whatever was said last."""
+        pronoun = next(
+            (word for word in bare.casefold().split() if word in {"i", "we", "he", "she", "they"}), None
+        )
+        if pronoun is None:
+            planned = (
+                each for each in recent[:3] if re.search(r" (?:plans|is \w+ing|wants) ", each.statement)
+            )
+            is_plan = re.search(r"\b(?:off|happening|happen|through|work out)\b", bare, re.IGNORECASE)
+            return next(planned, recent[0]) if is_plan else recent[0]
+        referents = self._focus.referents
+        whom = {"he": referents.he, "she": referents.she, "they": referents.they}.get(pronoun, USER)
+        theirs = [each for each in recent if each.subject == whom]
+        does = [each for each in theirs if each.attribute in VERBS and each.polarity is Polarity.AFFIRMED]
+        return next(iter([*does, *theirs, *recent]))
 
     @staticmethod
     def _goes_on_denying(denied: Assertion, bare: str) -> bool:
@@ -255,6 +364,8 @@ class _Turn(Substitutions):
             return True
         marker = correction_marker(part)
         rest = marker.rest if marker else part
+        if self._question and self._misnamed(LEAD_IN.sub("", rest)):
+            return True
         strong = marker is not None and marker.strength is not MarkerStrength.WEAK
         if _A_REASON.match(rest):
             self._focus = replace(self._focus, correcting=True)
@@ -266,13 +377,13 @@ class _Turn(Substitutions):
             self._wrong = self._wrong or marker.strength is MarkerStrength.WRONG
             return True
         if (moved := moved_to(rest)) is not None:
-            return self._substitute(moved[1], about=moved[0])
+            return self._substitute(moved[1], about=moved[0]) or self._moves_unknown(*moved)
         if marker is None and not self._focus.correcting:
             return self._quiet_correction(rest)
         value = new_value(rest, unmarked=False)
         if _QUESTION.match(rest) and value is None:
             return False
-        if self._states(LEAD_IN.sub("", rest), corrects=True):
+        if self._states(LEAD_IN.sub("", rest), corrects=True, openly=False):
             return True
         if value is not None:
             return self._substitute(value)
@@ -280,10 +391,27 @@ class _Turn(Substitutions):
         one = bool(recent) and recent[0].cardinality is Cardinality.ONE
         words = len(rest.split())
         if (words <= 3 and one) or (words <= 6 and (strong or self._focus.correcting)):
-            return self._substitute(rest, bare=_PLAIN_NO.match(part) is not None)
-        return False
+            plain = _PLAIN_NO.match(part) is not None
+            if base_form(rest.split()[0]) is None and self._substitute(rest, bare=plain):
+                return True
+        return self._states(LEAD_IN.sub("", rest), corrects=True)
 
-    def _states(self, bare: str, *, corrects: bool = False) -> bool:
+    def _moves_unknown(self, what: str, when: str) -> bool:
+        """ "they moved the party to the ninth" says when it is, also when it was not spoken of before."""
+        noun = re.sub(r"^(?:the|my|our)\s+", "", what, flags=re.IGNORECASE).casefold()
+        if noun in {"it", "that"} or len(noun.split()) > 3 or value_class(when) is None:
+            return False
+        value = trimmed(when)
+        statement = f"The {noun} was moved to {value}."
+        self._add(
+            Assertion(
+                subject=USER, attribute=noun, value=value, statement=statement, cardinality=Cardinality.ONE
+            )
+        )
+        return True
+
+    def _states(self, bare: str, *, corrects: bool = False, openly: bool = True) -> bool:
+        """Handles a statement; `openly` takes any verb, not only those of the frames."""
         if (liking := _LIKES_IT.match(bare)) and (liked := self._liked()):
             bare = f"{liking['s']} {liking['p']} {liked}"
         fixed = set_phrase(bare)
@@ -301,14 +429,28 @@ class _Turn(Substitutions):
         if self._states_one_more(bare):
             return True
         nouns = {each.attribute for each in self._recent() if each.subject == USER}
+        bare = copula_written_out(with_subject(bare))
         parsed = parse_subject(bare, self._focus.referents, user_nouns=nouns)
         if parsed is None:
-            return False
+            return openly and self._states_openly(bare, corrects=corrects)
         subject, predicate = parsed
         if (kin := _CHANGED_KIN.match(predicate)) and kin["n"].casefold() in PERSON_RELATIONS:
             self._expect_name(kin["n"].casefold())
             return True
         found = state_changes(subject, predicate, self._focus.referents)
+        if not openly and all(
+            isinstance(each, Assertion) and each.confidence <= OPEN_CONFIDENCE for each in found
+        ):
+            return False
+        for change in found:
+            self._replaces_broken(change)
+            self._add(self._in_context(change), corrects=corrects)
+        return bool(found) or (openly and self._states_openly(bare, corrects=corrects))
+
+    def _states_openly(self, bare: str, *, corrects: bool) -> bool:
+        """A clause about anything else: a thing, somebody known by a description, what is to be done where."""
+        asked = arrangement(bare) or done_to_user(bare)
+        found = [asked] if asked is not None else noun_statement(bare, self._focus.referents)
         for change in found:
             self._add(self._in_context(change), corrects=corrects)
         return bool(found)
@@ -321,6 +463,25 @@ class _Turn(Substitutions):
         )
         self._said.append(nameless)
 
+    def _replaces_broken(self, change: Change) -> None:
+        """ "i got a new phone" ends what was amiss with the old one."""
+        if (
+            not isinstance(change, Assertion)
+            or change.attribute not in OWNING
+            or change.polarity is Polarity.NEGATED
+        ):
+            return
+        if new := re.match(
+            r"^(?:an?|my|our|the) (?:brand )?(?:new|replacement) (?P<n>[\w-]+(?: [\w-]+)?)$",
+            change.value,
+            re.IGNORECASE,
+        ):
+            self._add(
+                Ending(
+                    subject=USER, attributes=frozenset(), value=new["n"].casefold(), scope=EndingScope.TROUBLE
+                )
+            )
+
     def _in_context(self, change: Change) -> Change:
         """ "i switched to tea" takes its verb from what was given up."""
         if isinstance(change, Ending) and change.attributes and not change.attributes & WORKING:
@@ -329,6 +490,8 @@ class _Turn(Substitutions):
             if change.polarity is Polarity.NEGATED:
                 self._focus = replace(self._focus, ended_attribute=change.attribute)
             if change.attribute == "switch to" and (before := self._switched_from(change)):
+                if before.attribute == "be":
+                    change = replace(change, value=f"on {change.value}")
                 statement = sentence(
                     change.subject, "", third_person(before.attribute, change.value, change.polarity)
                 )

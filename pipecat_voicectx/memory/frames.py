@@ -20,6 +20,7 @@ __all__ = [
     "WORKING",
     "is_occupation",
     "sentence",
+    "theirs",
     "third_person",
 ]
 
@@ -72,7 +73,8 @@ TROUBLE = _set(
     """broken broke break hurt hurts sprain sprained twist twisted cut burn burned injure injured lost lose missing
     late delayed ill sick pain painful hospital stolen damaged damage dead flat cancelled sore swollen faulty
     leaking stuck cracked smashed dented torn jammed frozen dripping clogged burst down problem trouble issue failed
-    crashed wrong working overdue unpaid blocked headache fever flu cold cough"""
+    crashed wrong working overdue unpaid blocked headache fever flu cold cough roll rolled throw threw thrown pull
+    pulled strain strained tear tore torn bust busted fracture fractured bruise bruised infected swell fall fell"""
 )
 """Words of facts that state something amiss ("working" only where it is denied)."""
 
@@ -94,7 +96,8 @@ _MINE = {
 }  # fmt: skip
 _MINE_PATTERN = re.compile(r"\b(?:" + "|".join(_MINE) + r")\b", re.IGNORECASE)
 _ALREADY_FINITE = re.compile(
-    r"^(?:is|was|can|got|grew|switched|plans|died|bought|sold|moved|joined|passed|hurt|broke|lost|won)\b|(?<!ne)(?<!fe)ed$",
+    r"^(?:is|was|can|got|grew|switched|plans|died|bought|sold|moved|joined|passed|hurt|broke|lost|won)\b|"
+    r"(?<!ne)(?<!fe)ed$",
     re.I,
 )
 
@@ -111,9 +114,14 @@ def is_occupation(text: str) -> bool:
     return len(head) > 5 and head not in _NOT_OCCUPATIONS and _OCCUPATION_ENDING.search(head) is not None
 
 
+def theirs(value: str) -> str:
+    """What somebody said of themselves, said of them: "my office" is "their office"."""
+    return _MINE_PATTERN.sub(lambda match: _MINE[match[0].casefold()], value)
+
+
 def third_person(verb: str, value: str, polarity: Polarity) -> str:
     """A predicate in the third person: "likes tea", "does not like tea", "is not working"."""
-    value = _MINE_PATTERN.sub(lambda match: _MINE[match[0].casefold()], value)
+    value = theirs(value)
     first, _, more = verb.partition(" ")
     negated = polarity is Polarity.NEGATED
     if first in {"is", "be"}:

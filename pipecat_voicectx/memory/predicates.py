@@ -1,8 +1,7 @@
 """What one predicate states: the grammar of the rule-based fact extraction.
 
 Predicates are tried as frames in a fixed order: what is over, names, being, living and working, having, liking,
-wanting, plans, denials, then any verb of a list. Verbs that are on no list state nothing we would want to remember,
-so most small talk falls through by itself.
+wanting, plans, denials, the verbs of habits and events, and last any other verb, as `predicates_open` reads it.
 
 Known limits: English only; one object per verb unless joined by "and"; pronouns mean the last person or thing of
 their kind; sarcasm and indirect speech beyond "X said ..." are taken at their word or missed.
@@ -26,7 +25,8 @@ from pipecat_voicectx.memory.frames import (
 )
 from pipecat_voicectx.memory.predicates_being import being, names
 from pipecat_voicectx.memory.predicates_ending import ending, marrying, over, starting, stopping
-from pipecat_voicectx.memory.spoken_english import PERSON_RELATIONS, lemma, value_class
+from pipecat_voicectx.memory.predicates_open import open_predicate
+from pipecat_voicectx.memory.spoken_english import PERSON_RELATIONS, PETS, lemma, value_class
 from pipecat_voicectx.memory.subjects import Referents, Subject, person_name, trimmed
 
 __all__ = ["state_changes"]
@@ -49,6 +49,16 @@ _CHANGING = _set("drive use study rent wear take read support play work train li
 _KEPT_WHEN_HAD = re.compile(
     r"\b(?:twins|triplets|boy|girl|son|daughter|surgery|operation|accident|baby|attack|stroke|puppy|kitten|"
     r"dog|cat|job)\b"
+)
+_AND = re.compile(
+    r"\s+and\s+(?:a (?:little|bit of)\s+)?(?=\w+$)|(?<=\w)\s+and\s+(?=(?:an?|some|the|my|our|two|"
+    r"three)\s+[\w-]+(?:\s[\w-]+)?$)",
+    re.IGNORECASE,
+)
+_NAMED_ANIMALS = re.compile(
+    rf"\b(?:{'|'.join(sorted(f'{each}s' for each in PERSON_RELATIONS | PETS))}|puppies|ponies|babies|"
+    rf"children|twins)\b.* and \w+$",
+    re.IGNORECASE,
 )
 _CALLED_OFF = re.compile(
     r"^(?:is|are|was|got|has been|have been) (?:cancelled|canceled|called off|off$)", re.IGNORECASE
@@ -201,7 +211,8 @@ def _liking(clause: Clause) -> Iterator[Change]:
             r"(?:an? (?:\w+ )?fan of|keen on|into|big on))|(?:do|does) not (?:really )?care for|"
             r"(?:detest|loathe|despise|abhor|dread)s?|can not (?:abide|tolerate|stomach|deal with|handle|do with)|"
             r"(?:am|is|are) not (?:really |too |much |that |very |exactly |all that )*(?:keen on|fond of|into|big on|"
-            r"wild about|crazy about|fussed about|an? (?:\w+ )?fan of|one for)|could do without)\s+(?P<v>.+)"
+            r"wild about|crazy about|fussed about|an? (?:\w+ )?fan of|one for)|could do without|"
+            r"(?:can|could) not be bothered with|(?:have|has) no (?:time|use|patience|love) for)\s+(?P<v>.+)"
         ):
             yield clause.verb("like", match["v"], polarity=Polarity.NEGATED)
         elif match := clause.match(
@@ -221,6 +232,20 @@ def _liking(clause: Clause) -> Iterator[Change]:
     polarity = Polarity.NEGATED if bool(match["not"]) != negative else Polarity.AFFIRMED
     for each in re.split(r"\s+and\s+(?=\w+$)", value):
         yield clause.verb("like", each, polarity=polarity)
+
+
+def _minding(clause: Clause) -> Iterator[Change]:
+    """ "i'm fine with cider", "i don't mind stairs"."""
+    if match := clause.match(
+        r"(?:am|is|are) (?:perfectly |totally |quite |really )?(?:okay|ok|fine|good|happy|cool|"
+        r"comfortable) with\s+(?P<v>.+)|"
+        r"(?:do|does) not mind\s+(?P<w>.+)"
+    ):
+        value = trimmed(match["v"] or match["w"])
+        if not re.match(
+            r"^(?:that|it|this|either|any|whatever|you|waiting|holding|me)\b", value, re.IGNORECASE
+        ):
+            yield clause.verb("be fine with", value)
 
 
 def _wanting(clause: Clause) -> Iterator[Change]:
@@ -342,7 +367,8 @@ def _doing(clause: Clause) -> Iterator[Change]:
         instead = re.search(r"\bnow$", match["v"], re.IGNORECASE) and verb in _CHANGING
         dated = value_class(value)
         whole = dated is not None and dated[0] == "date"  # "on mondays and tuesdays" is one value
-        for each in [value] if whole else re.split(r"\s+and\s+(?:a (?:little|bit of)\s+)?(?=\w+$)", value):
+        whole = whole or _NAMED_ANIMALS.search(value) is not None
+        for each in [value] if whole else _AND.split(value):
             to = verb == "go" and each.startswith("to ")
             yield clause.verb(
                 "go to" if to else verb,
@@ -356,6 +382,6 @@ def _doing(clause: Clause) -> Iterator[Change]:
 
 
 _FRAMES: tuple[Callable[[Clause], Iterator[Change]], ...] = (
-    over, stopping, starting, marrying, names, _paying, being, _living, _having, _liking, _wanting, _progressive,
-    _denying, _doing,
+    over, stopping, starting, marrying, names, _paying, _minding, being, _living, _having, _liking, _wanting,
+    _progressive, _denying, _doing, open_predicate,
 )  # fmt: skip

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pipecat_voicectx.memory.clause import ADVERB, BE, Clause
 from pipecat_voicectx.memory.facts import USER, Change, Polarity
 from pipecat_voicectx.memory.frames import ADJECTIVES, is_occupation, sentence, third_person
-from pipecat_voicectx.memory.spoken_english import is_number_phrase
+from pipecat_voicectx.memory.spoken_english import PERSON_RELATIONS, PETS, is_number_phrase
 from pipecat_voicectx.memory.subjects import person_name, trimmed
 
 __all__ = ["being", "names"]
@@ -26,11 +26,25 @@ _NOT_A_PLACE = re.compile(
 )
 
 
+_NAMED = re.compile(
+    r"^(?:named|call|calls|called|are naming|are calling) (?:the|my|our|his|her) (?:new |little "
+    r")?(?P<who>[\w-]+) (?P<v>[\w' -]+)$",
+    re.IGNORECASE,
+)
+
+
 def names(clause: Clause) -> Iterator[Change]:
     """ "is called tom", "goes by bob", "i am robert"."""
-    if match := clause.match(rf"{BE} (?:called|named)\s+(?P<v>.+)|(?:goes|go) by\s+(?P<w>.+)"):
+    if match := clause.match(
+        rf"{BE} (?:(?:an?|this|some) (?:\w+ )??(?:woman|man|guy|lady|girl|boy|chap|bloke|person|fellow|"
+        rf"kid) )?(?:called|named)\s+(?P<v>.+)|"
+        r"(?:goes|go) by\s+(?P<w>.+)"
+    ):
         if name := person_name(match["v"] or match["w"], strict=False):
             yield clause.noun("name", name)
+    elif (match := _NAMED.match(clause.text)) and match["who"].casefold() in PERSON_RELATIONS | PETS:
+        if name := person_name(match["v"], strict=False):
+            yield Clause(match["who"].casefold(), "").noun("name", name)
     elif match := clause.match(rf"{BE}\s+(?:{ADVERB}\s+)?(?P<v>.+)"):
         name = person_name(match["v"], strict=True)
         if name is not None and not (clause.subject == USER and is_occupation(match["v"])):

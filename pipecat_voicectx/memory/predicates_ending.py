@@ -28,7 +28,12 @@ def ending(clause: Clause, value: str, *attributes: str) -> Ending:
 
 def over(clause: Clause) -> Iterator[Change]:
     """What has ended: jobs, couples, lives, homes, memberships."""
-    if clause.match(
+    if clause.subject != USER and (
+        match := clause.match(r"(?:(?:has|have|is|are|was) )?(?:just |now |recently )*(?P<v>retired\b.*)")
+    ):
+        yield Ending(subject=clause.subject, attributes=WORKING)
+        yield clause.state("state", trimmed(match["v"]), trimmed(match["v"]))
+    elif clause.match(
         r"(?:quit|left|lost|gave up) (?:my|the|her|his|their) job.*|"
         r"(?:got|was|were) (?:laid off|fired|sacked|made redundant).*"
     ):
@@ -86,7 +91,7 @@ def stopping(clause: Clause) -> Iterator[Change]:
     """ "gave up running", "used to play", "have not played in years", "switched to tea"."""
     if match := clause.match(
         r"(?:(?:was|were|got) told to |(?:have|has|had) to |should |must |recently )?(?:have |has )?"
-        r"(?:stop|stopped|quit|gave up|give up|given up)\s+(?P<v>.+)"
+        r"(?:stop|stopped|quit|gave up|give up|given up|cut out|swore off|sworn off|weaned off|knocked off)\s+(?P<v>.+)"
     ):
         words = without_when(match["v"]).split()
         if not words:

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pipecat_voicectx.memory.facts import (
+    USER,
     Assertion,
     Cardinality,
     Change,
@@ -32,8 +33,8 @@ from pipecat_voicectx.memory.facts import (
     content_words,
     fact_id,
 )
-from pipecat_voicectx.memory.frames import CONSUMING, OWNING, TROUBLE
-from pipecat_voicectx.memory.spoken_english import value_class
+from pipecat_voicectx.memory.frames import CONSUMING, OWNING, TROUBLE, WORKING
+from pipecat_voicectx.memory.spoken_english import GIVEN_NAMES, PERSON_RELATIONS, PETS, value_class
 from pipecat_voicectx.memory.turnovers import stems
 
 __all__ = ["Add", "Delete", "Keep", "Operation", "Update", "apply_operations", "reconcile"]
@@ -71,12 +72,20 @@ class Keep:
 
 Operation = Add | Update | Delete | Keep
 
+_PEOPLE = PERSON_RELATIONS | PETS | GIVEN_NAMES | {USER}
+# Who holds a role may change; then what was known of the one before is over. A sister's name is only ever corrected.
+_ROLES_TEXT = """
+boss manager supervisor doctor dentist therapist lawyer accountant teacher tutor coach landlord landlady tenant
+roommate flatmate housemate neighbour neighbor assistant nanny babysitter carer caretaker partner girlfriend
+boyfriend lodger super superintendent principal trainer instructor"""
+_ROLES = frozenset(_ROLES_TEXT.split())
 # Attributes whose whole value may be a time.
 _TIMED = frozenset({"wants to be called"})
 # What is amiss when it is denied: what does not work, has not come.
 _AWAITED = frozenset(
     {"work", "arrive", "come", "deliver", "charge", "start", "open", "load", "connect", "respond"}
 )
+_TROUBLE_STEMS = stems(" ".join(TROUBLE - {"working"})) - {"leave", "roll", "fall", "down", "late", "pull"}
 # Attributes that are one question with several verbs.
 _FAMILIES = (CONSUMING, OWNING, frozenset({"go to", "study at"}))
 
@@ -199,6 +208,8 @@ class _Plan:
                 newer = fact
             else:
                 self._finish(fact, FactEnd.SUPERSEDED, by=fresh.id)
+                if fact.attribute == "name" and fact.value:
+                    self._renamed(fact, said)
         self._facts[fresh.id] = fresh
         self._added.append(fresh.id)
         if newer is not None:
@@ -216,7 +227,11 @@ class _Plan:
         return False
 
     def end(self, said: Ending) -> None:
-        """Ends what is over."""
+        """Ends what is over; with whoever held a role goes what was known of them."""
+        if said.subject in _ROLES and "name" in said.attributes:
+            for named in self._of_subject(said.subject):
+                if named.attribute == "name" and named.value:
+                    self._gone(named)
         words = stems(said.value)
         for fact in self._current():
             if self._is_later(fact) or (self._turn_id in fact.source_turns and fact.id in self._before):
@@ -225,7 +240,8 @@ class _Plan:
                 continue
             if said.attributes and not any(_related(fact.attribute, each) for each in said.attributes):
                 continue
-            about = stems(f"{fact.attribute} {fact.value}")
+            thing = "" if fact.subject in _PEOPLE else fact.subject
+            about = stems(f"{thing} {fact.attribute} {fact.value}")
             if words and not (words <= about or (stems(fact.value) and stems(fact.value) <= words)):
                 continue
             trouble = said.scope is EndingScope.TROUBLE
@@ -251,12 +267,46 @@ class _Plan:
                 if said_last or fact.id not in self._before:
                     self._facts.pop(fact.id)
             return
-        for fact in list(self._facts.values()):
-            if self._is_later(fact):
+        for fact in self._to_forget(said.about, words):
+            self._facts.pop(fact.id)
+
+    def _to_forget(self, about: str, words: frozenset[str]) -> list[Fact]:
+        """The facts that a request to forget names: by all its words, else by as many as any fact holds.
+
+        Wider rather than narrower: who asks for something to be forgotten does not say it as it was said.
+        """
+        facts = [fact for fact in self._facts.values() if not self._is_later(fact)]
+        if _WHERE.match(about):
+            places = [fact for fact in facts if fact.subject == USER and _says_where(fact)]
+            if places:
+                return places
+        for topic, attributes in _TOPICS.items():
+            if topic in words and (held := [each for each in facts if each.attribute in attributes]):
+                return held
+        exact = [fact for fact in facts if words <= content_words(_all_of(fact))]
+        if exact:
+            return exact
+        wanted = stems(about) - _NO_TOPIC
+        shared = {fact.id: _shared(wanted, stems(_all_of(fact))) for fact in facts}
+        most = max(shared.values(), default=0)
+        return [fact for fact in facts if most and shared[fact.id] == most]
+
+    def _gone(self, named: Fact) -> None:
+        for fact in self._of_subject(named.subject):
+            if named.value in fact.statement and fact.id != named.id and not self._is_later(fact):
+                self._finish(fact, FactEnd.ENDED, by=None)
+
+    def _renamed(self, before: Fact, said: Assertion) -> None:
+        """A name that was corrected is corrected in the sentences; a role that changed hands starts anew."""
+        changed_hands = said.replaces is None and before.subject in _ROLES
+        for fact in self._of_subject(before.subject):
+            if fact.id == before.id or before.value not in fact.statement or self._is_later(fact):
                 continue
-            about = content_words(f"{fact.subject} {fact.attribute} {fact.value} {fact.statement}")
-            if words <= about:
-                self._facts.pop(fact.id)
+            if changed_hands:
+                self._finish(fact, FactEnd.ENDED, by=None)
+            elif fact.attribute != "name":
+                statement = fact.statement.replace(before.value, said.value)
+                self._facts[fact.id] = replace(fact, statement=statement)
 
     def _finish(self, fact: Fact, why: FactEnd, *, by: str | None) -> None:
         self._facts[fact.id] = replace(
@@ -267,19 +317,54 @@ class _Plan:
         )
 
 
-def _about(words: frozenset[str], text: str, about: frozenset[str], value: frozenset[str]) -> bool:
-    """Whether what is over names this fact: all its words are there, or the fact's value is within them."""
-    if words <= about or (value and value <= words):
-        return True
-    first = next((word for word in text.casefold().split() if word in words), "")
-    return len(words) > 1 and first in about  # "my gym membership" ends "a member of a gym"
+_WHERE = re.compile(r"^where (?:i|we)\b.*\b(?:live|living|stay|staying|sleep|am|are|reside)\b", re.IGNORECASE)
+_PLACES = frozenset({"live in", "be staying", "stay", "live", "address", "home", "move", "reside"})
+_NO_TOPIC_TEXT = """
+what where when who how why thing part bit stuff my your please just anything everything about number detail say
+tell mention have get do go be information"""
+_NO_TOPIC = frozenset(_NO_TOPIC_TEXT.split())
+
+
+# Nouns by which people call what they said with a verb.
+_TOPICS = {
+    "address": _PLACES, "home": _PLACES, "job": WORKING, "work": WORKING,
+    "salary": frozenset({"earn", "make", "salary"}), "income": frozenset({"earn", "make", "income"}),
+    "weight": frozenset({"weigh", "weight"}), "age": frozenset({"age"}),
+}  # fmt: skip
+_MIN_SHARED_PREFIX = 4
+
+
+def _shared(wanted: frozenset[str], there: frozenset[str]) -> int:
+    """How many of the words are there, in this or a kindred form: "weight" in "weighs"."""
+    return sum(
+        any(
+            word == other
+            or (
+                min(len(word), len(other)) >= _MIN_SHARED_PREFIX
+                and (word.startswith(other) or other.startswith(word))
+            )
+            for other in there
+        )
+        for word in wanted
+    )
+
+
+def _says_where(fact: Fact) -> bool:
+    return fact.attribute in _PLACES or (
+        fact.attribute == "be"
+        and re.match(r"^(?:at|in|over at|near|up in)\b", fact.value, re.IGNORECASE) is not None
+    )
+
+
+def _all_of(fact: Fact) -> str:
+    return f"{fact.subject} {fact.attribute} {fact.value} {fact.statement}"
 
 
 def _is_amiss(fact: Fact) -> bool:
     words = content_words(f"{fact.attribute} {fact.value}")
     if fact.polarity is Polarity.NEGATED:
         return bool(stems(" ".join(words)) & _AWAITED)
-    return bool(words & (TROUBLE - {"working"}))
+    return bool(words & (TROUBLE - {"working"}) or stems(" ".join(words)) & _TROUBLE_STEMS)
 
 
 def _same(fact: Fact, said: Assertion) -> bool:

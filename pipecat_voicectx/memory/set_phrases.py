@@ -50,7 +50,7 @@ _CANCELLED = re.compile(
 )
 _COUPLE = re.compile(
     r"^(?:me and (?P<a>\w+)|(?P<b>\w+) and (?:i|me)|we)\s+(?:have )?"
-    r"(?:broke up|broken up|split up|separated|are not together|(?:are|got|are getting) divorced)",
+    r"(?:broke up|broken up|split up|split|separated|are not together|(?:are|got|are getting) divorced)",
     re.IGNORECASE,
 )
 _RECOVERED = re.compile(
@@ -109,6 +109,16 @@ _COMES_ALONG = re.compile(
 )
 _WHO = re.compile(r"\b(?:who am i (?:speaking|talking)|your name|who is (?:this|calling))\b")
 _CHOICE = re.compile(r"\bprefer (?:an? |the )?(?P<a>\w+) or (?:an? |the )?(?P<b>\w+)(?: (?P<n>\w+))?$")
+_GIVE_ME = re.compile(
+    r"(?:\b(?:get|have|confirm|tell me|give me|spell|need|take|catch|grab|ask for|what is|what was|verify)|"
+    r"^(?:okay |great |thanks )*"
+    r"and) (?:for )?(?:the|your) (?P<n>(?:[\w]+ ){0,2}?[\w]+?)(?: (?:on (?:the|your) \w+|for (?:the|your) "
+    r"\w+|again|then|first))*"
+    r"(?: please)?$"
+)
+_HOW_MANY = re.compile(
+    r"\bhow many (?P<n>[\w ]{3,30}?)(?: (?:do|are|is|will|would|did|have|in|for|can) .*)?$"
+)
 _WHICH = re.compile(
     r"\b(?:what|which) (?:is your |(?:kind|type|sort) of )?(?P<n>[\w ]{3,30}?)"
     r"(?: (?:do|are|is|would|did|have|should|can) .*)?$"
@@ -248,6 +258,22 @@ def answer(bare: str, question: str) -> Assertion | None:
         return _of_user("age", value, f"The user is {value} years old.", one=True)
     if re.search(r"\b(?:number|phone|mobile)\b", asked) and _DIGITS.match(value):
         return _of_user("phone number", value, f"The user's phone number is {value}.", one=True)
+    counted = _HOW_MANY.search(asked)
+    if counted and (
+        number := re.match(r"^(?:just |only |the |about |maybe )*(?P<v>[\w ]+?)(?: of (?:us|them))?$", value)
+    ):
+        many = number["v"].split()[0]
+        if is_number_phrase(many):
+            noun = counted["n"].strip()
+            return _of_user(
+                f"number of {noun}", number["v"], f"The user's number of {noun} is {number['v']}.", one=True
+            )
+    if (given := _GIVE_ME.search(asked)) and len(value.split()) <= 4:
+        noun = noun_attribute(given["n"].strip())
+        if noun in {"name", "last name", "first name"}:
+            name = person_name(value, strict=False)
+            return _of_user(noun, name, f"The user's {noun} is {name}.", one=True) if name else None
+        return _of_user(noun, value, f"The user's {noun} is {value}.", one=True)
     which = _WHICH.search(asked)
     if which and 1 <= len(which["n"].split()) <= 3:
         noun = noun_attribute(which["n"].strip())

@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from pipecat_voicectx.memory.verbs import base_form, is_finite
+
 __all__ = [
     "GENDER",
     "GIVEN_NAMES",
+    "PEOPLE",
     "PERSON_RELATIONS",
     "PETS",
     "clauses",
@@ -21,6 +24,7 @@ __all__ = [
     "lemma",
     "spoken_number",
     "value_class",
+    "without_spelling",
 ]
 
 
@@ -29,12 +33,15 @@ def _set(words: str) -> frozenset[str]:
 
 
 _FEMALE = """wife girlfriend mother mum mom mama sister daughter niece aunt auntie grandmother grandma gran granny nan
-stepmother stepsister stepdaughter bride landlady"""
+stepmother stepsister stepdaughter bride landlady granddaughter goddaughter godmother stepmom sis nana grammy
+mother-in-law daughter-in-law sister-in-law"""
 _MALE = """husband boyfriend father dad papa brother son nephew uncle grandfather grandpa grandad granddad stepfather
-stepbrother stepson groom landlord"""
+stepbrother stepson groom landlord grandson godson godfather stepdad pop gramps pa bro fella father-in-law
+son-in-law brother-in-law"""
 _EITHER = """partner fiance fiancee spouse ex cousin friend boss manager colleague coworker neighbour neighbor roommate
 flatmate housemate child kid baby toddler doctor dentist therapist lawyer accountant teacher assistant
-parents children twins siblings"""
+parents children twins siblings grandchild grandkid grandparents stepkid godchild supervisor tutor coach trainer tenant
+caretaker carer nanny babysitter lodger eldest oldest youngest in-laws"""
 _PET_WORDS = (
     "dog cat puppy kitten parrot rabbit hamster horse pony bird fish goldfish turtle tortoise snake budgie"
 )
@@ -42,7 +49,18 @@ _PET_WORDS = (
 PERSON_RELATIONS = _set(f"{_FEMALE} {_MALE} {_EITHER}")
 """Nouns for a person by the relation to the speaker."""
 PETS = _set(_PET_WORDS)
-GENDER: Mapping[str, str] = dict.fromkeys(_FEMALE.split(), "she") | dict.fromkeys(_MALE.split(), "he")
+_PEOPLE_TEXT = """lady gentleman guy man woman boy girl bloke chap dude kid super superintendent neighbor neighbour
+tenant owner roofer plumber driver courier agent clerk rep nurse guest patient client customer principal pastor priest
+rabbi imam professor colleague classmate teammate trainer instructor handyman janitor concierge doorman chef couple
+family folks person someone somebody"""
+PEOPLE = _set(_PEOPLE_TEXT)
+"""Nouns for people who are no relations: known by a description."""
+GENDER: Mapping[str, str] = (
+    dict.fromkeys(_FEMALE.split(), "she")
+    | dict.fromkeys(_MALE.split(), "he")
+    | dict.fromkeys(("lady", "woman", "girl"), "she")
+    | dict.fromkeys(("gentleman", "guy", "man", "boy", "bloke", "chap", "dude", "doorman", "super"), "he")
+)
 """The pronoun of a relation; relations of either gender are not in it."""
 
 _NAMES = """aaron adam ahmed aisha alan alex alice alicia amanda amy ana anders andrea andrew angela anita ann anna anne
@@ -67,6 +85,11 @@ GIVEN_NAMES = _set(_NAMES)
 """Common given names, to know a name that was written without a capital."""
 
 _CONTRACTIONS = (
+    # "at my sister's in dover" is at her place.
+    (
+        r"\b((?:at|to|from|with|near) (?:my|our|the) \w+)['’]s\b(?=\s+(?:in|on|at|near|out|over|up|down|for)\b)",
+        r"\1s",
+    ),
     (r"\b(i)['’]?m\b", r"\1 am"),
     (r"\b(you|we|they)['’]re\b", r"\1 are"),
     (r"\b(i|you|we|they)['’]ve\b", r"\1 have"),
@@ -96,6 +119,8 @@ _CONTRACTIONS = (
     (r"\b(i|you|he|she|it|we|they)['’]d\b(?=\s+(?:been|had|gone)\b)", r"\1 had"),
     (r"\b(i|you|he|she|it|we|they)['’]d\b", r"\1 would"),
     (r"\bcan['’]?t\b|\bcannot\b", "can not"),
+    (r"\b(?:ca|ka) not\b", "can not"),
+    (r"['’]?\bcause\b(?= (?:i|we|he|she|they|it|the|my)\b)", "because"),
     (r"\bwon['’]t\b", "will not"),
     (r"\bain['’]t\b", "is not"),
     (r"\b(do|does|did|is|are|was|were|have|has|had|would|should|could|must|need)n['’]?t\b", r"\1 not"),
@@ -104,17 +129,22 @@ _CONTRACTIONS = (
     (r"\b(?:gonna)\b", "going to"),
     (r"\b(?:gotta)\b", "got to"),
     (r"\blet['’]?s\b", "let us"),
+    (r"\b(mother|father|sister|brother|son|daughter)s? in laws?\b", r"\1-in-law"),
+    (r"\bmy in laws\b", "my in-laws"),
 )
 _CONTRACTION_PATTERNS = tuple((re.compile(a, re.IGNORECASE), b) for a, b in _CONTRACTIONS)
 
 _PUNCTUATION = re.compile(r"\s*(?:[.!?;:]+(?=\s|$)|[,—–](?=\s|$)|\s-\s)\s*")
 _SUBJECT = (
     r"(?:i|we|he|she|they|it|my|our|his|her|their|me and my|there|that|you|everybody|everyone|"
-    r"the \w+ (?:is|are|was|has|works|runs|does|got)|no more)"
+    r"the \w+ (?:is|are|was|has|works|runs|does|got)|no more|make (?:it|that)|let us)"
 )
 _CONNECTIVE = re.compile(
     rf"\s+(?:and|but|so|because|although|though|while|plus|or|since \w+)\s+"
-    rf"(?!i (?:are|were|both|broke up|split up)\b)(?={_SUBJECT}\b)|\s+because\s+",
+    rf"(?!i (?:are|were|both|broke up|split up|split)\b)(?={_SUBJECT}\b)|\s+because\s+|"
+    r"\s+(?:so|and|but)\s+(?=(?:please|forget|delete|erase|strike|wipe|do not|never)\b)|\s+so\s+(?=(?:drop|"
+    r"leave|keep|lose|take|get) "
+    r"(?:it|that|this)\b)",
     re.IGNORECASE,
 )
 _VERB = (
@@ -133,9 +163,14 @@ _RUN_ON = re.compile(
     rf"(?<!\bforget)(?<!\bdo)(?<!\bdoes)(?<!\bdid)(?<!\bcan)(?<!\bcould)(?<!\bshould)(?<!\bshall)(?<!\bmay)(?<!\bwill)(?<!\bwould)"
     rf"(?<!\bmust)(?<!\bam)(?<!\bare)(?<!\bis)(?<!\bwas)(?<!\bwere)(?<!\bpretend)(?<!\bassume)(?<!\bwish)(?<!\bwhether)"
     rf"(?<!\bsaid)(?<!\bsay)(?<!\bas)(?<!\byou)(?<!\bhope)(?<!\bwhich)(?<!\bwho)(?<!\bwhy)(?<!\bmeans)(?<!\btime)(?<!\bimagine)"
-    rf"(?<!\bsuppose)(?<!\bthing)(?<!\band)\s+(?=(?:(?:i|we|he|she|they|it|that)\s+{_VERB}|(?:he|she)\s+\w{{3,}}(?<!s)s|(?:her|his|"
+    rf"(?<!\bsuppose)(?<!\bthing)(?<!\band)(?<!\brather)(?<!\bprefer)\s+(?=(?:(?:i|we|he|she|they|it|"
+    rf"that)\s+{_VERB}|(?:he|she)\s+\w{{3,}}(?<!s)s|(?:her|his|"
     rf"their|my)\s+name\s+is|(?:everybody|everyone|(?:most )?people)\s+calls?)\b)",
     re.IGNORECASE,
+)
+
+_DANGLING = re.compile(
+    r"(?<=\w)(?:\s+(?:and|but|so|or|then|because|plus|and now|so now|but now))+\s*$", re.IGNORECASE
 )
 
 _IRREGULAR = {
@@ -182,13 +217,82 @@ def expand_contractions(text: str) -> str:
     return text
 
 
+_LETTERS = re.compile(r"(?:(?<=\s)|^)(?:[a-z][ -]){2,}[a-z](?=\s|$)", re.IGNORECASE)
+
+
+def without_spelling(text: str) -> str:
+    """ "reyes r e y e s" is "reyes"; letters alone are the word that they spell."""
+
+    def word(match: re.Match[str]) -> str:
+        letters = re.sub(r"[ -]", "", match[0])
+        before = text[: match.start()].split()
+        tail = (
+            " i"
+            if letters.casefold().endswith("i")
+            and before
+            and before[-1].casefold() == letters[:-1].casefold()
+            else ""
+        )
+        if before and before[-1].casefold() == letters.removesuffix(tail.strip()).casefold():
+            return tail
+        return letters
+
+    return re.sub(r"\s{2,}", " ", _LETTERS.sub(word, text)).strip()
+
+
+_SUBJECT_PRONOUNS = _set("i we he she it they")
+_BEFORE_OWN_CLAUSE = _set("just also always never still only really now usually actually")
+# Words that a following subject and verb depend on: "when i", "the day she", "i think it", "what they".
+_LEADS_IN = _set(
+    """that if when what where how as than think guess forget do does did can could should shall may will would must am
+    are is was were pretend assume wish whether said say you hope which who why means time imagine suppose thing
+    and or but so because until till before after while since unless though although once whenever whatever
+    everything all one day way place reason know believe mean feel sure afraid says think told tell to the a an
+    my our in on at for with from of by first last only every each not"""
+)
+
+
+def _at_subjects(part: str) -> list[str]:
+    """A run-on cut before a pronoun and its verb, unless these belong to what stands before: "the car i drive"."""
+    words = part.split()
+    cuts = [0]
+    for position in range(3, len(words) - 1):
+        word, before = words[position].casefold(), words[position - 1].casefold()
+        object_that = before == "that" and base_form(words[position - 2]) not in {
+            None,
+            "say",
+            "think",
+            "know",
+            "be",
+            "tell",
+            "hope",
+        }
+        if (
+            word not in _SUBJECT_PRONOUNS
+            or (before in _LEADS_IN and not object_that)
+            or position - cuts[-1] < 3
+        ):
+            continue
+        verb = words[position + 1].casefold()
+        if verb in _BEFORE_OWN_CLAUSE and position + 2 < len(words):
+            verb = words[position + 2].casefold()
+        if not is_finite(verb, plural=word in {"i", "we", "they"}):
+            continue
+        led = words[cuts[-1] : position]
+        if any(is_finite(each, plural=True) for each in led[1:]):  # else a noun with its relative clause
+            cuts.append(position)
+    return [" ".join(words[a:b]) for a, b in zip(cuts, [*cuts[1:], len(words)], strict=True)]
+
+
 def clauses(text: str) -> list[str]:
     """The parts of an utterance that may each state something; contractions must have been expanded."""
     parts: list[str] = []
     for sentence in _PUNCTUATION.split(text):
         for joined in _CONNECTIVE.split(sentence):
-            parts.extend(_RUN_ON.split(joined))
-    return [part.strip(" ,'\"") for part in parts if part.strip(" ,'\"")]
+            for part in _RUN_ON.split(joined):
+                parts.extend(_at_subjects(part))
+    bare = (_DANGLING.sub("", part).strip(" ,'\"") for part in parts)
+    return [part for part in bare if part]
 
 
 def lemma(verb: str) -> str:
@@ -196,6 +300,8 @@ def lemma(verb: str) -> str:
     verb = verb.casefold()
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]
+    if (known := base_form(verb)) is not None:
+        return known
     for ending, replacement in (("ies", "y"), ("ied", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh")):
         if verb.endswith(ending) and len(verb) > len(ending) + 1:
             return verb[: -len(ending)] + replacement

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from pipecat_voicectx.memory.facts import USER
 from pipecat_voicectx.memory.frames import EVENT_VERBS, HABIT_VERBS, THINGS
-from pipecat_voicectx.memory.spoken_english import GENDER, GIVEN_NAMES, PERSON_RELATIONS, PETS, lemma
+from pipecat_voicectx.memory.spoken_english import GENDER, GIVEN_NAMES, PEOPLE, PERSON_RELATIONS, PETS, lemma
+from pipecat_voicectx.memory.verbs import is_finite
 
 __all__ = ["Referents", "Subject", "noun_attribute", "parse_subject", "person_name", "trimmed"]
 
@@ -51,7 +52,8 @@ _THE = re.compile(
     re.IGNORECASE,
 )
 _POSSESSOR = re.compile(r"^(?P<who>[\w ]+?)['’]?s['’]?\s+(?P<what>[\w ]+)$")
-_FAMILY_TEXT = "mum mom mama dad papa grandma granny gran nan grandpa grandad granddad auntie"
+_FAMILY_TEXT = """mum mom mama dad papa grandma granny gran nan grandpa grandad granddad auntie pop pops gramps sis nana
+grandmother grandfather mother father"""
 _FAMILY = frozenset(_FAMILY_TEXT.split())
 _PLURALS = frozenset({"parents", "children", "twins", "siblings"})
 _VERB_FORMS = frozenset(
@@ -159,7 +161,7 @@ class Referents:
         if name and (name.casefold(), subject) not in names:
             names = (*names[-(_MAX_NAMES - 1) :], (name.casefold(), subject))
         kin = PERSON_RELATIONS | PETS
-        person = kind in kin or kind.removesuffix("s") in kin or subject in GIVEN_NAMES
+        person = kind in kin or kind.removesuffix("s") in kin or subject in GIVEN_NAMES or kind in PEOPLE
         plural = person and (kind in _PLURALS or (kind not in kin and kind.endswith("s")))
         if plural:
             return replace(self, names=names, they=subject)
@@ -227,7 +229,9 @@ def parse_subject(
 
 
 def _is_verb(word: str) -> bool:
-    return lemma(word) in HABIT_VERBS | EVENT_VERBS | _VERB_FORMS
+    return lemma(word) in HABIT_VERBS | EVENT_VERBS | _VERB_FORMS or (
+        is_finite(word, plural=False) and word.casefold() not in PERSON_RELATIONS | GIVEN_NAMES
+    )
 
 
 def _possessed(clause: str) -> tuple[Subject, str] | None:

@@ -21,6 +21,7 @@ from pipecat_voicectx.memory.facts import (
     content_words,
 )
 from pipecat_voicectx.memory.frames import sentence, third_person
+from pipecat_voicectx.memory.predicates_open import OPEN_CONFIDENCE
 from pipecat_voicectx.memory.spoken_english import (
     is_number_phrase,
     kind_span,
@@ -28,6 +29,7 @@ from pipecat_voicectx.memory.spoken_english import (
 )
 from pipecat_voicectx.memory.subjects import person_name, trimmed
 from pipecat_voicectx.memory.turn_state import LEAD_IN, NAMES, WISHES, TurnState, alike
+from pipecat_voicectx.memory.verbs import base_form
 
 __all__ = ["Substitutions"]
 
@@ -44,6 +46,12 @@ _PAIRS = (
     "north south", "east west", "black white", "big small", "early late", "top bottom",
 )  # fmt: skip
 OPPOSITES = {word: other for pair in _PAIRS for word, other in (pair.split(), pair.split()[::-1])}
+_FRAGMENT = re.compile(
+    r"^(?P<only>just |only |make that )?(?:the )?(?P<v>[\w-]+(?: [\w-]+){0,2}?)(?: (?:i|we|he|she|they|it|"
+    r"the|my) .*)?$",
+    re.I,
+)
+_SAID_TWICE = re.compile(r"^(?P<v>[\w-]+(?: [\w-]+)?) (?:[\w']+ ){1,5}(?P=v)$", re.IGNORECASE)
 _CHANGED_NOW = re.compile(r"\b(?:now|again|instead|actually)\b", re.IGNORECASE)
 
 
@@ -83,9 +91,25 @@ class Substitutions(TurnState):
             return True
         recent = self._recent()
         it = re.match(r"^it (?:is|ends in) (?:now )?(?P<v>.+)$", bare, re.IGNORECASE)
+        if (said_twice := _SAID_TWICE.match(bare)) and kind_span(said_twice["v"], "number"):
+            return self._substitute(said_twice["v"])
+        if self._denies_recent(bare):
+            return self._substitute(bare)
+        if recent and (fragment := self._said_otherwise(bare, recent)):
+            return self._substitute(fragment)
         if it is None or not recent:
             return False
+        halves = x_not_y(it["v"])
+        if halves and not any(content_words(halves[1]) & content_words(each.value) for each in recent):
+            return False
         kind = value_class(it["v"])
+        if kind and _CHANGED_NOW.search(bare) and kind_span(recent[0].value, kind[0]) is None:
+            held = [
+                each
+                for each in recent
+                if each.cardinality is Cardinality.ONE and kind_span(each.value, kind[0])
+            ]
+            return bool(held) and self._substitute(it["v"])
         dated = kind is not None and kind_span(recent[0].value, kind[0]) is not None
         if dated and kind and kind[0] == "date" and _CHANGED_NOW.search(bare):
             return self._substitute(it["v"])
@@ -94,6 +118,30 @@ class Substitutions(TurnState):
         if recent[0].attribute in NAMES or x_not_y(it["v"]) is not None:
             return self._substitute(it["v"])
         return bool(_CHANGED_NOW.search(bare)) and len(it["v"].split()) <= 6 and self._substitute(it["v"])
+
+    def _denies_recent(self, bare: str) -> bool:
+        """ "not the blue one the orange one", of something that was said."""
+        halves = x_not_y(bare) if bare.casefold().startswith("not ") else None
+        return halves is not None and self._said_lately(halves[1])
+
+    def _said_otherwise(self, bare: str, recent: list[Assertion]) -> str | None:
+        """A number or a date that was just said, said otherwise: "third grade", "just one"."""
+        match = _FRAGMENT.match(bare)
+        if match is None or len(match["v"].split()) > 3:
+            return None
+        value = match["v"]
+        kind = value_class(value)
+        span = kind_span(recent[0].value, kind[0]) if kind else None
+        if (
+            kind is None
+            or span is None
+            or any(base_form(word) for word in value.split() if word.casefold() != "second")
+        ):
+            return None
+        said = content_words(recent[0].value[span[0] : span[1]])
+        rest = content_words(f"{value[: kind[1][0]]} {value[kind[1][1] :]}")
+        alike_rest = rest <= content_words(recent[0].value) if rest else match["only"] is not None
+        return value if alike_rest and said != content_words(value[kind[1][0] : kind[1][1]]) else None
 
     def _counts_anew(self, bare: str) -> bool:
         """ "it's three now", of something that was counted."""
@@ -133,26 +181,30 @@ class Substitutions(TurnState):
     def _after_the_wrong(self, said: str) -> tuple[str, str] | None:
         """The right and the wrong value of "not rotterdam the hague", where the wrong one was said before."""
         denied = re.match(r"^not (?P<rest>.+)$", said, re.IGNORECASE)
-        for old in self._recent() if denied else ():
-            if denied and old.value and denied["rest"].casefold().startswith(f"{old.value.casefold()} "):
-                right = trimmed(denied["rest"][len(old.value) :])
-                return (re.sub(r"^(?:but|it is)\s+", "", right, flags=re.IGNORECASE), old.value)
+        words = denied["rest"].split() if denied else []
+        for old in self._recent():
+            for length in range(len(words) - 1, 0, -1):
+                wrong = " ".join(words[:length])
+                if re.search(rf"\b{re.escape(wrong)}\b", old.value, re.IGNORECASE):
+                    right = trimmed(" ".join(words[length:]))
+                    return (re.sub(r"^(?:but|it is)\s+", "", right, flags=re.IGNORECASE), wrong)
         return None
 
     def _other_one(self, which: str) -> bool:
         """ "i meant the right one": the opposite of a word that was said."""
         opposite = OPPOSITES.get(which.casefold())
         for old in self._recent() if opposite else ():
-            if opposite not in content_words(f"{old.attribute} {old.value}"):
+            if opposite not in content_words(f"{old.subject} {old.attribute} {old.value}"):
                 continue
             swap = re.compile(rf"\b{opposite}\b", re.IGNORECASE)
             changed = replace(
                 old,
+                subject=swap.sub(which, old.subject),
                 attribute=swap.sub(which, old.attribute),
                 value=swap.sub(which, old.value),
                 statement=swap.sub(which, old.statement),
             )
-            if changed.attribute != old.attribute:
+            if (changed.subject, changed.attribute) != (old.subject, old.attribute):
                 self._add(Ending(subject=old.subject, attributes=frozenset({old.attribute}), value=old.value))
                 self._add(changed, stands_alone=True)
             else:
@@ -183,6 +235,8 @@ class Substitutions(TurnState):
         if wrong:
             recent = [each for each in recent if content_words(wrong) <= content_words(each.value)] or recent
         kind = value_class(new)
+        if kind is None and not wrong and not topic:  # what was said in passing is seldom what is put right
+            recent = sorted(recent, key=lambda each: each.confidence <= OPEN_CONFIDENCE)
         if kind is not None:
             same_kind = [each for each in recent if kind_span(each.value, kind[0]) is not None]
             recent = same_kind or [each for each in recent if each.cardinality is Cardinality.ONE]

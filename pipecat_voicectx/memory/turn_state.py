@@ -24,6 +24,8 @@ from pipecat_voicectx.memory.facts import (
 )
 from pipecat_voicectx.memory.frames import CONSUMING, HABIT_VERBS, sentence, third_person
 from pipecat_voicectx.memory.spoken_english import (
+    GIVEN_NAMES,
+    PERSON_RELATIONS,
     PETS,
     expand_contractions,
     kind_span,
@@ -31,12 +33,22 @@ from pipecat_voicectx.memory.spoken_english import (
 )
 from pipecat_voicectx.memory.subjects import Referents
 
-__all__ = ["LEAD_IN", "NAMES", "WISHES", "ConversationFocus", "Extraction", "TurnState", "alike"]
+__all__ = ["LEAD_IN", "NAMES", "WISHES", "ConversationFocus", "Extraction", "TurnState", "alike", "denied"]
 
 # Chosen: what a correction may reach back to, in assertions.
 _MAX_RECENT = 6
 _PRONOUNS = frozenset(
     {"it", "that", "this", "them", "him", "her", "one", "those", "these", "some", "so", "there"}
+)
+_ABOUT_IT = re.compile(
+    r"^(?:it|them|that|this) (?:to|in|on|at|for|with|from|every|most|twice|once|there|here)\b", re.IGNORECASE
+)
+_OF_THE_CALL = frozenset({"want", "need", "have", "get"})
+_CALL_TALK = re.compile(
+    r"^(?:to (?:speak|talk)\b|(?:an?|some|any|your|one|another)? ?(?:quick |more |little |last )?(?:help|"
+    r"questions?|message|second|minute|"
+    r"moment|favou?r|hand|callback|call back)\b)",
+    re.IGNORECASE,
 )
 _DETERMINER = re.compile(r"^(?:an?|the|my|our|one|two|three|four|five|six|some|this|that)\s", re.IGNORECASE)
 WISHES = frozenset({"want", "need"})
@@ -49,7 +61,8 @@ LEAD_IN = re.compile(
     r"plus|anyway|listen|look|right|honestly|basically|to be honest|by the way|guess what|you know|"
     r"the thing is|"
     r"because|since|please|in fact|as i said|i told you|i should (?:say|mention)|"
-    r"i (?:think|guess|believe) (?=i |my |we |our )|to be fair|just so you know|fyi|apparently|"
+    r"i (?:think|guess|believe|suppose|reckon|figure|would say|would guess) (?=i |my |we |our |it is )|to "
+    r"be fair|just so you know|fyi|apparently|"
     r"thinking about it|"
     r"for the record|you should know|these days|better|"
     r"(?:at|from) (?:the moment|next (?:week|month|year)|now on)|everybody knows|of course)\b[\s,]*)+",
@@ -115,6 +128,14 @@ class TurnState:
         """Takes a change in; `stands_alone` says that it corrects nothing, whatever came before."""
         if isinstance(change, Assertion) and change.value.casefold() in _PRONOUNS:
             return  # whatever it means, it is not a value
+        if (
+            isinstance(change, Assertion)
+            and change.attribute in _OF_THE_CALL
+            and _CALL_TALK.match(change.value)
+        ):
+            return  # "i need some help" is why people call
+        if isinstance(change, Assertion) and _ABOUT_IT.match(change.value) and change.attribute not in NAMES:
+            return  # "ride it to school" of a thing that is not named here
         if isinstance(change, Assertion):
             change = _without_the_wrong(change)
             if change.value.casefold().startswith("not "):
@@ -125,7 +146,7 @@ class TurnState:
             name = change.value if change.attribute == "name" else None
             subject = change.subject if change.subject != USER else _thing_of(change)
             referents = self._focus.referents.seen(subject, name) if subject else self._focus.referents
-            self._focus = replace(self._focus, referents=referents, correcting=False)
+            self._focus = replace(self._focus, referents=_mentioned(change, referents), correcting=False)
         elif isinstance(change, Ending):
             self._focus = replace(self._focus, referents=self._focus.referents.seen(change.subject))
         self._changes.append(change)
@@ -160,9 +181,13 @@ class TurnState:
         said = (
             each
             for each in self._recent()
-            if each.subject == change.subject and each.attribute in HABIT_VERBS
+            if each.subject == change.subject and (each.attribute in HABIT_VERBS or _on(each))
         )
         return next((each for each in said if each.polarity is Polarity.AFFIRMED), None)
+
+
+def _on(said: Assertion) -> bool:
+    return said.attribute == "be" and said.value.casefold().startswith("on ")
 
 
 def alike(old: Assertion, new: str) -> bool:
@@ -177,6 +202,12 @@ def alike(old: Assertion, new: str) -> bool:
     )
 
 
+def denied(said: Assertion) -> Assertion:
+    """The same, with a no."""
+    statement = sentence(said.subject, "", third_person(said.attribute, said.value, Polarity.NEGATED))
+    return replace(said, polarity=Polarity.NEGATED, statement=statement)
+
+
 def _determined(value: str) -> bool:
     return _DETERMINER.match(value) is not None
 
@@ -189,6 +220,37 @@ def _without_the_wrong(change: Assertion) -> Assertion:
     right, wrong = halves
     statement = change.statement.replace(change.value, right)
     return replace(change, value=right, statement=statement, replaces=change.replaces or wrong)
+
+
+_MENTION = re.compile(
+    r"\b(?:my|our) (?:[\w-]+ )??(?P<kin>"
+    + "|".join(sorted(PERSON_RELATIONS | PETS, key=len, reverse=True))
+    + r")\b"
+    r"(?: (?P<name>\w+))?",
+    re.IGNORECASE,
+)
+
+
+# "two dogs from the shelter, waffles and biscuit".
+_NAMED_TOGETHER = re.compile(
+    r"\b(?P<kin>"
+    + "|".join(sorted(PERSON_RELATIONS | PETS, key=len, reverse=True))
+    + r")s\b(?: [\w']+){0,5}?"
+    r"(?: (?:called|named))? (?P<a>(?!and\b|the\b|a\b)[a-z]\w{2,}) and (?P<b>(?!the\b|a\b|one\b|two\b)[a-z]\w{2,})$",
+    re.IGNORECASE,
+)
+
+
+def _mentioned(change: Assertion, referents: Referents) -> Referents:
+    """Who was spoken of within a value: "tulips for my mother-in-law" makes "she" her."""
+    for match in _MENTION.finditer(change.value):
+        name = (match["name"] or "").casefold()
+        referents = referents.seen(match["kin"].casefold(), name if name in GIVEN_NAMES else None)
+    if several := _NAMED_TOGETHER.search(change.value):
+        kind = several["kin"].casefold()
+        for name in (several["a"], several["b"]):
+            referents = referents.seen(kind, name)
+    return referents
 
 
 def _thing_of(change: Assertion) -> str | None:

@@ -26,6 +26,7 @@ from pipecat_voicectx.memory.subjects import Referents, trimmed
 __all__ = [
     "coordinated",
     "denied_value",
+    "dropped_plan",
     "is_disposal",
     "is_over",
     "new_bearer",
@@ -39,8 +40,32 @@ _NOT_ANY_MORE = re.compile(
     r"do|does|did) )?"
     r"(?:not (?:any ?more|any longer|these days|nowadays)|no longer|(?:till|until|up to) (?:last|this|"
     r"recently|a|the)\b.*|"
-    r"(?:all )?(?:over|finished|done with|history|in the past))(?: though| now)?$",
+    r"(?:all )?(?:over|finished|done with|history|in the past|off|off the table|not happening|not going to happen))"
+    r"(?: though| now)?$|"
+    r"^(?:so |but |well |actually )*(?:i|we|he|she|they) (?:have |has )?(?:just |since |kind of |ended up )*"
+    r"(?:dropped out|(?:quit|stopped|left|dropped)(?: that| it| there| them)?|gave (?:it|that|them) up|"
+    r"given (?:it|that) up|packed it in|stopped going|backed out|"
+    r"pulled out|called it off|called it quits|outgrew (?:it|that|them)|got over it|gave up on (?:it|that))"
+    r"(?: (?:in|last|this|over|a|since|after|when|actually|though|so)\b.*)?$|"
+    r"^(?:so |but |well )*(?:that|it|which) (?:only |just )*(?:did not (?:last|happen|work out|go "
+    r"anywhere)|never happened|"
+    r"lasted .+|fell through|went nowhere)$",
     re.IGNORECASE,
+)
+_PLAN_DROPPED = re.compile(
+    r"^(?:so |but |well |nah |no |actually |just |you know what )*(?:forget it|skip (?:it|that)|scrap that|drop it|"
+    r"(?:just )?(?:leave|keep) (?:it|that|things|everything)(?: (?:as|the way|like|how) (?:it|that|they) "
+    r"(?:is|are|was|were))?|"
+    r"(?:i|we) (?:am|are|will|have decided to|decided to|think i will)(?: just| going to)? (?:keep|keeping|"
+    r"leave|leaving|hold on "
+    r"to|hang on to|stay with|staying with|stick with|sticking with) (?:it|that|them|things|what (?:i|we) "
+    r"have)(?: as .*)?|"
+    r"(?:i|we) (?:am|are|will) (?:not going (?:ahead|through with it)|staying put|stay put|not doing (?:it|that)|not "
+    r"going to do (?:it|that)))(?: (?:after all|then|for now|instead))*$",
+    re.IGNORECASE,
+)
+_PLANS = frozenset(
+    {"plan", "be going", "want", "arrangement", "switch to", "move", "book", "cancel", "buy", "sell"}
 )
 _NOT_THAT = re.compile(
     r"^(?:strictly speaking |well )?(?:it is |that is )?(?:not|no longer) (?:in |at |on |the |"
@@ -53,7 +78,8 @@ _NEW_BEARER = re.compile(
     r"(?:he|she) (?:was|has been|got) replaced by|replaced by|the new one is|they are)"
     r" (?:now |a |an |some |this |the )*(?:new )?(?:guy|man|woman|lady|girl|bloke|person|chap|one|someone|"
     r"somebody|colleague)?"
-    r"\s*(?:called|named|by the name of|whose name is) (?P<v>[\w' .-]+?)(?: now| instead)?$",
+    r"\s*(?:called|named|by the name of|whose name is) (?P<v>[\w' .-]+?)(?: now| instead| these days| "
+    r"currently| nowadays)*$",
     re.IGNORECASE,
 )
 _GONE = (
@@ -95,15 +121,30 @@ _DISPOSED = re.compile(
     r"stopped|quit|left|sold|cancelled|canceled|called off|got rid of|gave away|given away|scrapped|"
     r"returned|traded in|checked out of|switched from|"
     r"turned down|abandoned|packed in|jacked in|handed in|let go of|moved out of|parted with|lost|"
-    r"threw out|threw away|"
+    r"threw out|threw away|cut out|swore off|sworn off|weaned off|came off|got off|"
     r"grew out of|went off|gone off|have gone off|resigned from|retired from) (?P<v>.+)$",
+    re.IGNORECASE,
+)
+_LET_GO = re.compile(
+    r"^(?:i|we|he|she|they) (?:have |has |had )?(?:just |finally |recently |since )?(?:(?:gave|given|"
+    r"giving) (?P<a>.+?) (?:a rest|a miss|up|"
+    r"away|back)|(?:let|letting) (?P<b>.+?) (?:lapse|go|expire|slide|run out)(?: (?:in|over|last|on|at|"
+    r"this|a) .*)?|(?:put|putting) (?P<c>.+?) (?:on hold|aside|behind "
+    r"(?:me|us|him|her|them)|to bed)|(?:knocked|knocking) (?P<d>.+?) on the head|(?:took|taken) "
+    r"(?P<e>(?!me\b|us\b).+?) off (?:the|my|our) .+)$|"
+    r"^(?:i|we|he|she|they|(?:the|my|our) [\w-]+) (?:have |has |had )?(?:just |finally )?(?:(?:took|taken|"
+    r"weaned|pulled|got) (?:me|us|him|her) off "
+    r"(?:of )?(?P<f>.+)|(?:cut|discontinued|closed|shut(?: down)?|ended|axed|scrapped|stopped|dropped|took "
+    r"away|pulled|cancelled|canceled) "
+    r"(?P<g>(?:the|my|our) .+)|(?:says|said) (?:i|we) (?:have )?(?:outgrew|outgrown|got over|am over) (?P<h>.+))$|"
+    r"^(?:i|he|she) (?:have |has )?(?:outgrew|outgrown|grew out of|got over) (?P<i>.+)$",
     re.IGNORECASE,
 )
 _SOMEBODY_MENDED = re.compile(
     r"^(?:[\w']+ ){1,6}?(?:has |have |had )?(?:just |finally |now )?(?:mended|fixed|repaired|replaced|"
-    r"found|sorted(?: out)?|"
+    r"patched|patched up|topped up|treated|found|sorted(?: out)?|"
     r"recovered|located|cleared|unblocked|solved|cured) (?P<n>it|them|(?:the|my|our) [\w ]+?)"
-    r"(?: (?:in|at|on|this|for|with)\b.*| yesterday| today| now)?$",
+    r"(?: (?:in|at|on|this|for|with|up)\b.*| yesterday| today| now| myself| ourselves| himself| herself)?$",
     re.IGNORECASE,
 )
 _NO_MORE = re.compile(
@@ -152,6 +193,16 @@ def is_over(clause: str) -> bool:
     return _NOT_ANY_MORE.match(clause) is not None
 
 
+def dropped_plan(clause: str, recent: Sequence[Assertion]) -> Ending | None:
+    """The end of the plan or wish said last, when the clause gives it up: "nah, leave it as it is"."""
+    if _PLAN_DROPPED.match(clause) is None:
+        return None
+    for each in recent:
+        if each.polarity is Polarity.AFFIRMED and each.attribute in _PLANS:
+            return Ending(subject=each.subject, attributes=frozenset({each.attribute}), value=each.value)
+    return None
+
+
 def denied_value(clause: str) -> str | None:
     """The value in "not porto any longer"; None when the clause denies none."""
     match = _NOT_THAT.match(clause)
@@ -179,6 +230,13 @@ def turnover(clause: str, referents: Referents, recent: Sequence[Assertion]) -> 
         return _mended(match["n"], "fine again", referents, recent)[:1]
     if match := _OFF_IT.match(clause) or _NO_MORE.match(clause):
         return [Ending(subject=USER, attributes=frozenset(), value=match["v"])]
+    if match := _LET_GO.match(clause):
+        value = _POSSESSIVE.sub("", next(filter(None, match.groups())))
+        if value.casefold() in {"it", "that", "this"}:
+            return [_end_of(each) for each in recent[:1]]
+        known = _named(value, recent, only_recent=True)
+        if known is not None:
+            return [known]
     if match := _DISPOSED.match(clause):
         value = _POSSESSIVE.sub("", without_when(match["v"]))
         known = _named(value, recent, only_recent=match["verb"].casefold() in _ONE_OFFS)
@@ -239,8 +297,21 @@ def _named(value: str, recent: Sequence[Assertion], *, only_recent: bool) -> End
     words = stems(value)
     for each in recent:
         if each.polarity is Polarity.AFFIRMED and words & stems(f"{each.attribute} {each.value}"):
-            return Ending(subject=each.subject, attributes=frozenset({each.attribute}), value=each.value)
+            return _part_of(each, value) or _end_of(each)
     return Ending(subject=USER, attributes=frozenset(), value=value) if words and not only_recent else None
+
+
+def _end_of(said: Assertion) -> Ending:
+    return Ending(subject=said.subject, attributes=frozenset({said.attribute}), value=said.value)
+
+
+def _part_of(said: Assertion, value: str) -> Ending | None:
+    """The end of one of two things that were said together: "the aspirin" of "a beta blocker and an aspirin"."""
+    parts = re.split(r"\s+and\s+", said.value)
+    named = [part for part in parts if stems(value) & stems(part)]
+    if len(parts) < 2 or len(named) != 1:
+        return None
+    return Ending(subject=said.subject, attributes=frozenset({said.attribute}), value=named[0])
 
 
 def stems(text: str) -> frozenset[str]:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 
 from pipecat_voicectx.memory.facts import USER, Assertion, Cardinality, Change, Ending, Polarity
-from pipecat_voicectx.memory.frames import CONSUMING, HABIT_VERBS, OWNING, sentence, third_person
+from pipecat_voicectx.memory.frames import CONSUMING, HABIT_VERBS, OWNING, sentence, theirs, third_person
 from pipecat_voicectx.memory.spoken_english import GIVEN_NAMES, PERSON_RELATIONS, PETS
 from pipecat_voicectx.memory.subjects import trimmed
 from pipecat_voicectx.memory.turn_state import WISHES
@@ -48,7 +48,7 @@ _PLACED = re.compile(
     r"later|earlier)\s.*$"
 )
 _WANT_NOT = "does not want {}"
-_FOR_WHOM = re.compile(r"\bfor (?:my|our) (?P<who>\w+)\b", re.IGNORECASE)
+_FOR_WHOM = re.compile(r"\bfor (?:my|our|the|his|her) (?P<who>[\w-]+)\b", re.IGNORECASE)
 _VERBS = frozenset(
     [
         "is",
@@ -186,7 +186,8 @@ _MUST = re.compile(
 )
 _REQUEST = re.compile(
     r"^(?:please )?(?:can|could|may|might|would)\s+(?:you|i|we)\s+(?:please |just |possibly |maybe )*(?:"
-    r"(?:book|reserve|order)\s+(?:(?:me|us)\s+)?(?:in |on |onto |for )?(?P<v>(?:an?|the|two|three|four|five|"
+    r"(?:book|reserve|order|put|sign|get)\s+(?:(?:me|us)\s+)?(?:in |on |onto |for |down for |up for |in "
+    r"for )?(?P<v>(?:an?|the|two|three|four|five|"
     r"six|some)\s.+)|"
     r"(?:get|have|buy|arrange|schedule|make)\s+(?:(?:me|us)\s+)?(?P<w>(?:an?|the|two|three|four|five|"
     r"six)\s(?:\w+ ){0,3}?"
@@ -247,7 +248,7 @@ def denied_wish(
         value = trimmed(_TAIL.sub("", match["v"]))
         if not value or _NOT_A_WISH.match(value) or len(value.split()) > 10:
             continue
-        return [_wish(value, f"{shown} {third_person('', value, Polarity.AFFIRMED).removeprefix('s ')}")]
+        return [_wish(value, f"{shown} {theirs(value)}")]
     return None
 
 
