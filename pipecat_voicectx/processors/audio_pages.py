@@ -37,6 +37,7 @@ from pipecat_voicectx.signals.turn_audio import Recording, TurnAudio, TurnAudioC
 from pipecat_voicectx.stores.clips import DEFAULT_MAX_BYTES, ClipStore, open_clip_store
 from pipecat_voicectx.stores.memory_folder import clips_path
 from pipecat_voicectx.stores.page_memory import PageStoreConfig
+from pipecat_voicectx.stores.waiting import in_background
 
 __all__ = ["AudioPages", "AudioPagesConfig", "AudioPrompt", "PlayedAudio", "clips_folder"]
 
@@ -172,7 +173,7 @@ class AudioPages:
         """Waits for the clips that are being written and gives the store back. Harmless when repeated."""
         store, self._store = self._store, None
         if store is not None:
-            await asyncio.get_running_loop().run_in_executor(None, store.close)
+            await in_background(store.close)
 
     def on_frame(self, frame: Frame) -> None:
         """Audio and voice activity of the caller."""
@@ -341,7 +342,7 @@ class AudioPages:
 
 
 async def _done(work: Future[T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(None, work.result)
+    return await in_background(work.result)
 
 
 def _use_clips(clips: ClipStore, refs: Iterable[str], wanted: Mapping[str, str]) -> dict[str, _Ready]:

@@ -154,8 +154,8 @@ class FastEmbedder:
                 ) from error
         if not _reachable():
             raise UnavailableError(
-                f"embedding model {self._model_name} is not in fastembed's cache, and the network is off; connect once, or "
-                "give the model's folder"
+                f"embedding model {self._model_name} is not in fastembed's cache, and the network is off; connect "
+                "once, or give the model's folder"
             )
         logger.info("downloading embedding model {}", self._model_name)
         try:
@@ -173,7 +173,9 @@ def _reachable() -> bool:
         with contextlib.suppress(OSError):
             socket.getaddrinfo(host, 443)
             return True
-    return bool(os.environ.get("HF_ENDPOINT") or os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy"))
+    return bool(
+        os.environ.get("HF_ENDPOINT") or os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy")
+    )
 
 
 class LexicalEmbedder:

@@ -38,6 +38,7 @@ from pipecat_voicectx.stores.fact_memory import FactMemory
 from pipecat_voicectx.stores.fact_turns import AsyncEmergenceJudge, FactTurn, TurnExtractor
 from pipecat_voicectx.stores.mem0_engine import Mem0Engine
 from pipecat_voicectx.stores.memory_folder import brains_path, facts_path
+from pipecat_voicectx.stores.waiting import in_background
 
 __all__ = ["FactSession", "FactsConfig", "MakeEngine", "mem0_in_folder"]
 
@@ -268,8 +269,7 @@ class FactSession:
         Raises:
             VoiceContextError: The engine does not open or answer; the call goes on with its own facts.
         """
-        loop = asyncio.get_running_loop()
-        engine = await loop.run_in_executor(None, self._config.engine, self._folder, self._embedder)
+        engine = await in_background(self._config.engine, self._folder, self._embedder)
         if self._closed:
             if engine is not None:
                 await engine.close()
@@ -299,8 +299,7 @@ class FactSession:
         """
         self._folder = folder
         if self._engine is None:
-            loop = asyncio.get_running_loop()
-            self._engine = await loop.run_in_executor(None, self._config.engine, folder, self._embedder)
+            self._engine = await in_background(self._config.engine, folder, self._embedder)
         brains = brains_path(folder) if folder is not None else None
         await self.memory.attach(self._engine, owner=owner, state_dir=brains)
         await self._load(pages, last)

@@ -27,17 +27,18 @@ from pipecat_voicectx.memory.threads import ThreadBook, VoiceThread, page_vector
 from pipecat_voicectx.memory.tokens import tokenize
 from pipecat_voicectx.projection.topics import TopicSummary
 from pipecat_voicectx.stores.embedders import Embedder, EmbeddingThread
+from pipecat_voicectx.stores.page_embedding import embed_page
 from pipecat_voicectx.stores.page_store import (
     DEFAULT_LOAD_LIMIT,
     PageStore,
     WriteTicket,
-    embed_page,
     open_page_store,
 )
-from pipecat_voicectx.stores.qdrant_pages import StoredPage
 from pipecat_voicectx.stores.query_search import QuerySearch
+from pipecat_voicectx.stores.stored_pages import StoredPage
 from pipecat_voicectx.stores.summarizer import PageSummarizer
 from pipecat_voicectx.stores.thread_keeper import ThreadKeeper
+from pipecat_voicectx.stores.waiting import in_background
 
 __all__ = ["MemoryStatus", "PageMemory", "PageStoreConfig", "PageWrite"]
 
@@ -102,7 +103,7 @@ class PageWrite:
         if self._ticket is None:
             return False
         try:
-            await asyncio.get_running_loop().run_in_executor(None, self._ticket.journaled.result)
+            await in_background(self._ticket.journaled.result)
         except VoiceContextError:
             self._memory._failed_writes += 1
             raise
@@ -185,7 +186,7 @@ class PageMemory:
         if self._config is None:
             return
         try:
-            index, stored, book = await asyncio.get_running_loop().run_in_executor(None, self._open_and_load)
+            index, stored, book = await in_background(self._open_and_load)
         except VoiceContextError:
             self._opened.set()
             raise
@@ -239,7 +240,7 @@ class PageMemory:
             self._index_page(page)
         store = self._store
         if store is not None and emptied:
-            await asyncio.get_running_loop().run_in_executor(None, store.redact, emptied)
+            await in_background(store.redact, emptied)
         if emptied and not self._closed:
             ids = [page.id for page in emptied]
             await self._keeper.renew(ids, self._pages, worker=self._worker(), store=store)
@@ -349,7 +350,7 @@ class PageMemory:
             EmbeddingThread.release()
         store, self._store = self._store, None
         if store is not None:
-            await asyncio.get_running_loop().run_in_executor(None, store.close)
+            await in_background(store.close)
 
     def _open_and_load(self) -> tuple[PageIndex, list[StoredPage], ThreadBook]:
         config = self._config
@@ -410,7 +411,7 @@ class PageMemory:
             if ticket is None:
                 vectors = await loop.run_in_executor(self._worker(), embed_page, self._embedder, page)
             else:
-                vectors = (await loop.run_in_executor(None, ticket.stored.result)).vectors
+                vectors = (await in_background(ticket.stored.result)).vectors
         except VoiceContextError as error:
             if ticket is None:
                 self._search.note_failure(error)
@@ -460,7 +461,7 @@ class PageMemory:
             return False
         search = store.submit(lambda pages: pages.search(self._owner, vector, limit=_BEYOND_HITS))
         try:
-            hits = await asyncio.get_running_loop().run_in_executor(None, search.result)
+            hits = await in_background(search.result)
         except VoiceContextError:
             return False
         new = [stored for stored, _score in hits if stored.page.id not in self._pages]
