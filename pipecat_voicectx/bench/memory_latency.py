@@ -36,7 +36,7 @@ from pipecat_voicectx.stores.fact_session import FactsConfig
 from pipecat_voicectx.stores.fact_writer import FactWriter
 from pipecat_voicectx.stores.mem0_engine import Mem0Engine
 from pipecat_voicectx.stores.memory_folder import facts_path
-from pipecat_voicectx.stores.qdrant_pages import StoredPage
+from pipecat_voicectx.stores.stored_pages import StoredPage
 
 __all__ = ["RandomEmbedder", "measure_engine", "measure_path"]
 

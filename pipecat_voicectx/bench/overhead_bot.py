@@ -30,7 +30,7 @@ from pipecat.workers.runner import WorkerRunner
 from pipecat_voicectx.bench.made_pages import BENCH_OWNER, made_page
 from pipecat_voicectx.bench.memory_latency import RandomEmbedder
 from pipecat_voicectx.memory.pages import VoicePage
-from pipecat_voicectx.stores.qdrant_pages import StoredPage
+from pipecat_voicectx.stores.stored_pages import StoredPage
 from pipecat_voicectx.testing.scripted_session import PassThrough, default_user_params
 from pipecat_voicectx.testing.virtual_time import VirtualTimeLoop
 from pipecat_voicectx.voice_context import VoiceContext

@@ -40,6 +40,8 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"^is (?:your|the) (?P<n>[\w ]+?) (?:ending|that ends|which ends) (?:in |with )?(?P<v>.+?) "
          r"(?:still )?(?:current|good|right|correct|valid|yours)$",
          r"my \g<n> is \g<v>"),
+        (r"^is your (?P<n>birthday|date of birth|name|first name|last name|address|phone number|number|email|"
+         r"appointment|zip code|postcode|age|job|flight|favou?rite \w+) (?:still )?(?P<v>.+)$", r"my \g<n> is \g<v>"),
         (r"^is (?:your|the) (?P<n>(?:[\w]+ ){0,2}?[\w]+) still (?P<v>.+)$", r"my \g<n> is \g<v>"),
         (r"^do you (?:still )?(?P<v>(?!want (?:me|us|to)|need (?:me|us|any)|mind|know|think|remember|mean|"
          r"see|hear|agree|"

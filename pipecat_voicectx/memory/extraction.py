@@ -27,7 +27,6 @@ from pipecat_voicectx.memory.corrections import (
     left_out,
     moved_to,
     new_value,
-    retraction_topic,
     split_at_markers,
     x_not_y,
 )
@@ -35,33 +34,22 @@ from pipecat_voicectx.memory.facts import (
     USER,
     Assertion,
     Cardinality,
-    Change,
     Ending,
-    EndingScope,
     Polarity,
     Retraction,
 )
-from pipecat_voicectx.memory.frames import CONSUMING, OWNING, WORKING, sentence, third_person
-from pipecat_voicectx.memory.open_clauses import (
-    arrangement,
-    copula_written_out,
-    done_to_user,
-    noun_statement,
-    with_subject,
-)
-from pipecat_voicectx.memory.predicates import state_changes
-from pipecat_voicectx.memory.predicates_open import OPEN_CONFIDENCE
-from pipecat_voicectx.memory.set_phrases import answer, ended_relation, set_phrase
+from pipecat_voicectx.memory.frames import CONSUMING, sentence, third_person
+from pipecat_voicectx.memory.retractions import retraction_topic
+from pipecat_voicectx.memory.set_phrases import answer
 from pipecat_voicectx.memory.spoken_english import (
-    PERSON_RELATIONS,
     clauses,
     expand_contractions,
     kind_span,
     value_class,
     without_spelling,
 )
-from pipecat_voicectx.memory.subjects import parse_subject, person_name, trimmed
-from pipecat_voicectx.memory.substitutions import Substitutions
+from pipecat_voicectx.memory.statements import Statements
+from pipecat_voicectx.memory.subjects import person_name, trimmed
 from pipecat_voicectx.memory.turn_state import LEAD_IN, ConversationFocus, Extraction, denied
 from pipecat_voicectx.memory.turnovers import (
     coordinated,
@@ -119,10 +107,8 @@ _NEITHER = re.compile(
     r" please)+$",
     re.IGNORECASE,
 )
-_LIKES_IT = re.compile(
-    r"^(?P<s>i|we) (?P<p>(?:[\w]+ )?(?:like|love|enjoy|hate|adore|do not like|prefer)) (?:it|that|"
-    r"them)(?: now| a lot| too|"
-    r" really| these days)*$",
+_THE_ONE_WHO = re.compile(
+    r"^(?P<s>i|we|he|she|(?:my|our) [\w-]+) (?:am|is|are) the ones? (?:who|that) (?P<verb>[\w']+)(?= \w)",
     re.IGNORECASE,
 )
 _SWITCHED_ME = re.compile(
@@ -135,7 +121,6 @@ _TOLD_TO = re.compile(
     r"^(?:my|the) [\w ]+? (?:told|asked|advised|made|had|got|forced|convinced|persuaded) me (?:to )?(?=[a-z]+ )",
     re.IGNORECASE,
 )
-_CHANGED_KIN = re.compile(r"^(?:have |has )?(?:just )?changed (?P<n>\w+?)s?$", re.IGNORECASE)
 _A_REASON = re.compile(
     r"^(?:that|it) is (?:a |on a |my |the |already )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|"
     r"bank holiday|weekend|"
@@ -148,7 +133,6 @@ _MISSPOKEN = re.compile(
 _PLAIN_NO = re.compile(
     r"^(?:(?:and|but|so|oh|well) )*no\s+(?!wait|sorry|no|actually|hang|hold|i)\S", re.IGNORECASE
 )
-_ONE_MORE = re.compile(r"^(?P<p>to|of|from) (?P<v>(?:\w+ ?){1,4})$", re.IGNORECASE)
 
 
 def extract(text: str, focus: ConversationFocus, *, question: str = "") -> Extraction:
@@ -156,7 +140,7 @@ def extract(text: str, focus: ConversationFocus, *, question: str = "") -> Extra
     return _Turn(focus, question).run(text)
 
 
-class _Turn(Substitutions):
+class _Turn(Statements):
     """One pass over one turn."""
 
     def run(self, text: str) -> Extraction:
@@ -174,6 +158,7 @@ class _Turn(Substitutions):
             part = _TOLD_US.sub("", part)
             asked = text.rstrip().endswith("?") and position == len(parts) - 1
             part = _SWITCHED_ME.sub("i switched to ", part)
+            part = _THE_ONE_WHO.sub(r"\g<s> \g<verb>", part)
             bare = LEAD_IN.sub("", part).strip()
             if not bare or self._retracts(bare) or self._turns_over(bare):
                 continue
@@ -395,123 +380,6 @@ class _Turn(Substitutions):
             if base_form(rest.split()[0]) is None and self._substitute(rest, bare=plain):
                 return True
         return self._states(LEAD_IN.sub("", rest), corrects=True)
-
-    def _moves_unknown(self, what: str, when: str) -> bool:
-        """ "they moved the party to the ninth" says when it is, also when it was not spoken of before."""
-        noun = re.sub(r"^(?:the|my|our)\s+", "", what, flags=re.IGNORECASE).casefold()
-        if noun in {"it", "that"} or len(noun.split()) > 3 or value_class(when) is None:
-            return False
-        value = trimmed(when)
-        statement = f"The {noun} was moved to {value}."
-        self._add(
-            Assertion(
-                subject=USER, attribute=noun, value=value, statement=statement, cardinality=Cardinality.ONE
-            )
-        )
-        return True
-
-    def _states(self, bare: str, *, corrects: bool = False, openly: bool = True) -> bool:
-        """Handles a statement; `openly` takes any verb, not only those of the frames."""
-        if (liking := _LIKES_IT.match(bare)) and (liked := self._liked()):
-            bare = f"{liking['s']} {liking['p']} {liked}"
-        fixed = set_phrase(bare)
-        if fixed is not None:
-            for change in fixed:
-                self._add(change, corrects=corrects)
-                if isinstance(change, Assertion) and change.attribute == "party size":
-                    self._resizes(change.value)
-            return True
-        ended = ended_relation(bare, self._focus.referents)
-        if ended:
-            for change in ended:
-                self._add(change)
-            return True
-        if self._states_one_more(bare):
-            return True
-        nouns = {each.attribute for each in self._recent() if each.subject == USER}
-        bare = copula_written_out(with_subject(bare))
-        parsed = parse_subject(bare, self._focus.referents, user_nouns=nouns)
-        if parsed is None:
-            return openly and self._states_openly(bare, corrects=corrects)
-        subject, predicate = parsed
-        if (kin := _CHANGED_KIN.match(predicate)) and kin["n"].casefold() in PERSON_RELATIONS:
-            self._expect_name(kin["n"].casefold())
-            return True
-        found = state_changes(subject, predicate, self._focus.referents)
-        if not openly and all(
-            isinstance(each, Assertion) and each.confidence <= OPEN_CONFIDENCE for each in found
-        ):
-            return False
-        for change in found:
-            self._replaces_broken(change)
-            self._add(self._in_context(change), corrects=corrects)
-        return bool(found) or (openly and self._states_openly(bare, corrects=corrects))
-
-    def _states_openly(self, bare: str, *, corrects: bool) -> bool:
-        """A clause about anything else: a thing, somebody known by a description, what is to be done where."""
-        asked = arrangement(bare) or done_to_user(bare)
-        found = [asked] if asked is not None else noun_statement(bare, self._focus.referents)
-        for change in found:
-            self._add(self._in_context(change), corrects=corrects)
-        return bool(found)
-
-    def _expect_name(self, relation: str) -> None:
-        """ "i changed doctors": the old name is over, and the next "it's ..." is the new one."""
-        self._add(Ending(subject=relation, attributes=frozenset({"name"})))
-        nameless = Assertion(
-            subject=relation, attribute="name", value="", statement="", cardinality=Cardinality.ONE
-        )
-        self._said.append(nameless)
-
-    def _replaces_broken(self, change: Change) -> None:
-        """ "i got a new phone" ends what was amiss with the old one."""
-        if (
-            not isinstance(change, Assertion)
-            or change.attribute not in OWNING
-            or change.polarity is Polarity.NEGATED
-        ):
-            return
-        if new := re.match(
-            r"^(?:an?|my|our|the) (?:brand )?(?:new|replacement) (?P<n>[\w-]+(?: [\w-]+)?)$",
-            change.value,
-            re.IGNORECASE,
-        ):
-            self._add(
-                Ending(
-                    subject=USER, attributes=frozenset(), value=new["n"].casefold(), scope=EndingScope.TROUBLE
-                )
-            )
-
-    def _in_context(self, change: Change) -> Change:
-        """ "i switched to tea" takes its verb from what was given up."""
-        if isinstance(change, Ending) and change.attributes and not change.attributes & WORKING:
-            self._focus = replace(self._focus, ended_attribute=sorted(change.attributes)[0])
-        if isinstance(change, Assertion):
-            if change.polarity is Polarity.NEGATED:
-                self._focus = replace(self._focus, ended_attribute=change.attribute)
-            if change.attribute == "switch to" and (before := self._switched_from(change)):
-                if before.attribute == "be":
-                    change = replace(change, value=f"on {change.value}")
-                statement = sentence(
-                    change.subject, "", third_person(before.attribute, change.value, change.polarity)
-                )
-                return replace(change, attribute=before.attribute, statement=statement, replaces=before.value)
-            if change.attribute == "switch to" and self._focus.ended_attribute:
-                verb = self._focus.ended_attribute
-                statement = sentence(change.subject, "", third_person(verb, change.value, change.polarity))
-                return replace(change, attribute=verb, statement=statement)
-        return change
-
-    def _states_one_more(self, bare: str) -> bool:
-        """ "and also to shellfish": the last statement's verb with one thing more."""
-        match = _ONE_MORE.match(bare)
-        recent = self._recent()
-        if match is None or not recent or not recent[0].attribute.endswith(f" {match['p'].casefold()}"):
-            return False
-        value = trimmed(match["v"])
-        statement = recent[0].statement.replace(recent[0].value, value)
-        self._add(replace(recent[0], value=value, statement=statement, replaces=None))
-        return True
 
     def _answers(self, bare: str) -> None:
         """A short answer to what the bot asked."""

@@ -15,20 +15,20 @@ because rows are only appended and the matrix is replaced, never shrunk, when it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pipecat_voicectx.errors import UsageError
-from pipecat_voicectx.memory.answer_types import AnswerType, given_answers
+from pipecat_voicectx.memory.answer_types import AnswerType
 from pipecat_voicectx.memory.lexical import FloatArray, LexicalIndex, LexicalScores, grown
-from pipecat_voicectx.memory.text import is_question
-from pipecat_voicectx.memory.tokens import tokenize
+from pipecat_voicectx.memory.turn_terms import TurnTerms
 
-__all__ = ["FloatArray", "IndexedTurn", "LexicalScores", "PageIndex"]
+__all__ = ["FloatArray", "IndexedPage", "IndexedTurn", "LexicalScores", "PageIndex"]
 
 ROWS_PER_PAGE = 2
+_NOTHING = TurnTerms((), 0, False)
 # Chosen: 20,000 pages are some hundred hours of talk; the oldest tenth is dropped from the index (not the store).
 DEFAULT_MAX_PAGES = 20_000
 
@@ -40,6 +40,18 @@ class IndexedTurn:
     speaker: str
     """Who spoke: `user`, `bot`, or a name. Compared with the speakers a query names."""
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedPage:
+    """One page for `PageIndex.load`."""
+
+    key: str
+    session: str
+    turns: tuple[IndexedTurn, ...]
+    terms: tuple[TurnTerms, ...] | None
+    """Of the turns. None: nobody has kept them."""
+    vectors: tuple[FloatArray | None, ...]
 
 
 class PageIndex:
@@ -120,6 +132,48 @@ class PageIndex:
             if side >= len(old) or turn is None or old[side] != turn:
                 self._fill(position * ROWS_PER_PAGE + side, turn)
 
+    def load(self, pages: Iterable[IndexedPage]) -> None:
+        """Fills an empty index with many pages, in conversational order; the same as adding them one by one.
+
+        Raises:
+            UsageError: The index is not empty, or a vector has another dimension.
+        """
+        if self._keys:
+            raise UsageError("only an empty index can be loaded")
+        given = list(pages)[-self._max_pages :]
+        rows: list[TurnTerms] = []
+        vectors: list[FloatArray] = []
+        at: list[int] = []
+        for page in given:
+            if self._sessions and self._sessions[-1] != page.session:
+                self._place(None, None, ())
+                rows += [_NOTHING] * ROWS_PER_PAGE
+            self._place(page.key, page.session, page.turns)
+            for side in range(ROWS_PER_PAGE):
+                vector = page.vectors[side] if side < len(page.vectors) else None
+                if vector is not None:
+                    at.append(len(rows))
+                    vectors.append(vector)
+                if side >= len(page.turns):
+                    rows.append(_NOTHING)
+                elif page.terms is not None:
+                    rows.append(page.terms[side])
+                else:
+                    rows.append(TurnTerms.of(page.turns[side].text))
+        self._words.load([terms.words for terms in rows])
+        self._reserve(len(rows) + 1)
+        self._answers[: len(rows)] = [terms.answers for terms in rows]
+        self._after_question[1 : len(rows) + 1] = [terms.asks for terms in rows]
+        for position, turns in enumerate(self._turns):
+            for side, turn in enumerate(turns):
+                self._speaker_codes[position * ROWS_PER_PAGE + side] = self._code_of(turn)
+        if vectors:
+            matrix = np.asarray(vectors, np.float32)
+            if matrix.ndim != 2 or matrix.shape[1] != self._dimension:
+                raise UsageError(f"index has dimension {self._dimension}, vectors have {matrix.shape[1:]}")
+            norms = np.linalg.norm(matrix, axis=1, keepdims=True)
+            self._vectors[at] = matrix / np.where(norms > 0, norms, 1)
+
     def set_vectors(self, key: str, vectors: Sequence[FloatArray | None]) -> None:
         """Sets the vectors of a page's turns; unknown pages and None are ignored.
 
@@ -193,14 +247,21 @@ class PageIndex:
         return np.asarray(self._speaker_codes[: self.rows] >= 0, np.float32)
 
     def _append(self, key: str | None, session: str | None) -> int:
+        position = self._place(key, session, ())
+        self._words.extend(ROWS_PER_PAGE)
+        self._reserve(self.rows + 1)
+        return position
+
+    def _place(self, key: str | None, session: str | None, turns: tuple[IndexedTurn, ...]) -> int:
         position = len(self._keys)
         self._keys.append(key)
         self._sessions.append(session)
-        self._turns.append(())
+        self._turns.append(turns)
         if key is not None:
             self._positions[key] = position
-        self._words.extend(ROWS_PER_PAGE)
-        needed = self.rows
+        return position
+
+    def _reserve(self, needed: int) -> None:
         if needed > len(self._answers):
             rows = max(needed, len(self._answers) * 2)
             self._vectors = grown(self._vectors, rows)
@@ -208,21 +269,19 @@ class PageIndex:
             self._answers = np.pad(self._answers, (0, rows - len(self._answers)))
             added = (0, rows - len(self._speaker_codes))
             self._speaker_codes = np.pad(self._speaker_codes, added, constant_values=-1)
-        return position
 
     def _fill(self, row: int, turn: IndexedTurn | None) -> None:
-        tokens = Counter(tokenize(turn.text)) if turn is not None else Counter[str]()
-        self._words.fill(row, tokens)
+        terms = TurnTerms.of(turn.text) if turn is not None else _NOTHING
+        self._words.fill(row, Counter(terms.words))
         self._vectors[row] = 0
-        self._answers[row] = given_answers(turn.text, tokens) if turn is not None else AnswerType.NONE
+        self._answers[row] = terms.answers
+        self._speaker_codes[row] = self._code_of(turn)
+        self._after_question[row + 1] = float(terms.asks)
+
+    def _code_of(self, turn: IndexedTurn | None) -> int:
         if turn is None or not turn.text.strip():
-            self._speaker_codes[row] = -1
-        else:
-            name = turn.speaker.casefold()
-            self._speaker_codes[row] = self._speakers.setdefault(name, len(self._speakers))
-        if row + 1 < len(self._after_question):
-            asked = turn is not None and is_question(turn.text)
-            self._after_question[row + 1] = float(asked)
+            return -1
+        return self._speakers.setdefault(turn.speaker.casefold(), len(self._speakers))
 
     def _drop_oldest(self) -> None:
         """Rebuilds without the oldest tenth. Tens of milliseconds per thousand pages; no usual call comes here."""
@@ -230,7 +289,13 @@ class PageIndex:
         sessions, turns, vectors = self._sessions, self._turns, self._vectors
         self.dropped += 1
         self._reset()
-        for position, key in keep:
-            self.upsert(key, session=sessions[position] or "", turns=turns[position])
-            first = position * ROWS_PER_PAGE
-            self.set_vectors(key, list(vectors[first : first + ROWS_PER_PAGE]))
+        self.load(
+            IndexedPage(
+                key=key,
+                session=sessions[position] or "",
+                turns=turns[position],
+                terms=None,
+                vectors=tuple(vectors[position * ROWS_PER_PAGE : (position + 1) * ROWS_PER_PAGE]),
+            )
+            for position, key in keep
+        )

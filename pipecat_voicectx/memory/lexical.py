@@ -20,6 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pipecat_voicectx.errors import UsageError
+
 __all__ = ["FloatArray", "LexicalIndex", "LexicalScores", "grown"]
 
 FloatArray = NDArray[np.float32]
@@ -57,9 +59,9 @@ class LexicalScores:
 class _Postings:
     __slots__ = ("counts", "rows")
 
-    def __init__(self) -> None:
-        self.rows = array("i")
-        self.counts = array("f")
+    def __init__(self, rows: bytes = b"", counts: bytes = b"") -> None:
+        self.rows = array("i", rows)
+        self.counts = array("f", counts)
 
     def remove(self, row: int) -> None:
         for position in range(len(self.rows) - 1, -1, -1):
@@ -86,12 +88,61 @@ class _Word:
     """Rows with a hit in their window."""
 
 
+@dataclass(frozen=True, slots=True)
+class _LoadedRows:
+    """Words of many rows, as numbers."""
+
+    vocabulary: list[str]
+    row_of: IntArray
+    """Of each word of each row, repetitions merged; ascending."""
+    number_of: IntArray
+    """Its place in the vocabulary."""
+    counts: IntArray
+    starts: IntArray
+    """Where each row begins in these; one more than there are rows."""
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[str]]) -> _LoadedRows:
+        known: dict[str, int] = {}
+        numbers = np.array([known.setdefault(word, len(known)) for words in rows for word in words], np.int64)
+        row_of = np.repeat(np.arange(len(rows), dtype=np.int64), [len(words) for words in rows])
+        pairs, counts = np.unique(row_of * max(1, len(known)) + numbers, return_counts=True)
+        row_of, numbers = np.divmod(pairs, max(1, len(known)))
+        return cls(
+            list(known),
+            row_of.astype(np.int32),
+            numbers.astype(np.int32),
+            counts.astype(np.int32),
+            np.searchsorted(row_of, np.arange(len(rows) + 1)).astype(np.int32),
+        )
+
+    def words(self, row: int) -> Counter[str]:
+        first, last = self.starts[row : row + 2].tolist()
+        found = zip(self.number_of[first:last].tolist(), self.counts[first:last].tolist(), strict=True)
+        return Counter({self.vocabulary[number]: count for number, count in found})
+
+    def lengths(self) -> FloatArray:
+        sums = np.bincount(self.row_of, weights=self.counts, minlength=len(self.starts) - 1)
+        return np.asarray(sums, np.float32)
+
+    def postings(self) -> dict[str, _Postings]:
+        order = np.argsort(self.number_of, kind="stable")
+        rows, counts = self.row_of[order], self.counts[order].astype(np.float32)
+        starts = np.searchsorted(self.number_of[order], np.arange(len(self.vocabulary) + 1)).tolist()
+        return {
+            word: _Postings(rows[first:last].tobytes(), counts[first:last].tobytes())
+            for word, first, last in zip(self.vocabulary, starts, starts[1:], strict=False)
+        }
+
+
 class LexicalIndex:
     """Words of rows. One thread writes and asks."""
 
     def __init__(self) -> None:
         self.rows = 0
-        self._tokens: list[Counter[str]] = []
+        self._tokens: list[Counter[str] | None] = []
+        """Words of a row and how often. None: as it was loaded."""
+        self._loaded: _LoadedRows | None = None
         self._postings: dict[str, _Postings] = {}
         self._lengths = np.zeros(64, np.float32)
         self._window_lengths = np.zeros(64, np.float32)
@@ -110,9 +161,30 @@ class LexicalIndex:
             self._lengths = grown(self._lengths, 2 * (self.rows + WINDOW_ROWS))
             self._window_lengths = grown(self._window_lengths, len(self._lengths))
 
+    def load(self, rows: Sequence[Sequence[str]]) -> None:
+        """Fills an empty index with the words of many rows at once: a hundred times as fast as one by one."""
+        if self.rows:
+            raise UsageError("only an empty index can be loaded")
+        if not rows:
+            return
+        self.extend(len(rows))
+        loaded = self._loaded = _LoadedRows.of(rows)
+        self._tokens = [None] * len(rows)
+        self._postings = loaded.postings()
+        lengths = loaded.lengths()
+        self._lengths[: self.rows] = lengths
+        padded = np.pad(lengths, WINDOW_ROWS)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * WINDOW_ROWS + 1).sum(axis=1)
+        self._window_lengths[: self.rows] = windows
+        # Rows that come later have the last ones in their window.
+        for offset in range(1, WINDOW_ROWS + 1):
+            self._window_lengths[self.rows + offset - 1] = lengths[-(WINDOW_ROWS + 1 - offset) :].sum()
+        self._total_length = float(lengths.sum())
+        self.changes += len(rows)
+
     def fill(self, row: int, tokens: Counter[str]) -> None:
         """Replaces the words of a row."""
-        for token in self._tokens[row]:
+        for token in self._said(row):
             self._postings[token].remove(row)
         self._tokens[row] = tokens
         for token, count in tokens.items():
@@ -127,6 +199,12 @@ class LexicalIndex:
         self._total_length += longer
         self.changes += 1
         self._changed.append(row)
+
+    def _said(self, row: int) -> Counter[str]:
+        said = self._tokens[row]
+        if said is None:
+            said = self._tokens[row] = self._loaded.words(row) if self._loaded is not None else Counter()
+        return said
 
     def prepare(self, tokens: Sequence[str]) -> None:
         """Works out what these words give, for a query that will come."""
@@ -228,7 +306,7 @@ class LexicalIndex:
         counts = np.zeros((len(tokens), len(span)), np.float32)
         for place, row in enumerate(span):
             if 0 <= row < self.rows and row not in silent:
-                said = self._tokens[row]
+                said = self._said(row)
                 for number, token in enumerate(tokens):
                     if token in said:
                         counts[number, place] = said[token]
@@ -238,7 +316,7 @@ class LexicalIndex:
 
     def _lost(self, tokens: Sequence[str], silent: Sequence[int]) -> list[int]:
         """In how many of the silent rows each token stands."""
-        said = [self._tokens[row] for row in silent]
+        said = [self._said(row) for row in silent]
         return [sum(token in words for words in said) for token in tokens]
 
     def _norms(self, rows: IntArray) -> FloatArray:

@@ -18,7 +18,7 @@ from pipecat_voicectx.memory.spoken_english import PEOPLE, PERSON_RELATIONS, PET
 from pipecat_voicectx.memory.subjects import Referents, Subject, noun_attribute, trimmed
 from pipecat_voicectx.memory.verbs import AUXILIARIES, MIND_AND_TALK, base_form, is_finite
 
-__all__ = ["arrangement", "copula_written_out", "done_to_user", "noun_statement", "with_subject"]
+__all__ = ["arrangement", "copula_written_out", "done_to_user", "noun_statement", "there_is", "with_subject"]
 
 # Chosen: between what a frame reads and what is read openly.
 _ASKED_CONFIDENCE = 0.7
@@ -56,7 +56,7 @@ _DROPPED_I = re.compile(
 _NO_DROPPED_I = re.compile(
     r"^(?:had|was|were|am|did|have|can not|could not) (?:i|we|you|he|she|it|they|not|that|the|to)\b|^left "
     r"(?:side|hand|foot|"
-    r"leg|arm|eye|ear|turn|over)\b|^(?:have|been) (?:a|you)\b|^got (?:it|that|to|you)$|^never mind\b|^lost "
+    r"leg|arm|eye|ear|turn|over)\b|^have (?:a|you)\b|^been you\b|^got (?:it|that|to|you)$|^never mind\b|^lost "
     r"(?:and|in)\b|"
     r"^(?:used|made|was) (?:up|of|by)\b",
     re.IGNORECASE,
@@ -148,6 +148,34 @@ heavy light cheap expensive"""
 _STATE_WORDS = frozenset(_STATE_WORDS_TEXT.split())
 
 
+# Nouns of which a caller says what they are, rather than what is theirs.
+_OWN_DATA = frozenset(
+    {"type", "name", "number", "address", "size", "birthday", "color", "colour", "age", "code", "job", "email", "phone",
+     "account", "favorite", "favourite", "maiden", "zip", "postcode", "password", "pin", "title", "language", "team"}
+)  # fmt: skip
+_THERE_IS = re.compile(
+    r"^there (?:is|are) (?:also |usually |always |still )*(?P<n>(?:an?|the|some|two|three) (?:[\w-]+ ){0,2}?[\w-]+) "
+    r"(?P<v>(?:on|at|with|in|by|under|behind|next to|outside|inside|near|between)\s(?!the (?:problem|way|"
+    r"line)\b|it\b|this\b)[\w' -]+)$",
+    re.IGNORECASE,
+)
+
+
+def there_is(clause: str) -> Assertion | None:
+    """ "there's a key with the neighbour": where something is."""
+    match = _THERE_IS.match(clause)
+    if match is None or match["n"].split()[-1].casefold() in _NOT_OURS or len(match["v"].split()) > 8:
+        return None
+    noun, value = re.sub(r"^(?:an?|the|some)\s+", "", match["n"], flags=re.IGNORECASE), trimmed(match["v"])
+    return Assertion(
+        subject=USER,
+        attribute=noun.casefold(),
+        value=value,
+        statement=f"There is {theirs(match['n'])} {theirs(value)}.",
+        confidence=OPEN_CONFIDENCE,
+    )
+
+
 def copula_written_out(clause: str) -> str:
     """ "the buzzer's broken" as "the buzzer is broken"; possessives stay: "the super's office is downstairs"."""
     match = re.match(
@@ -160,7 +188,11 @@ def copula_written_out(clause: str) -> str:
     follows = match["rest"].split()[:3]
     if any(word.casefold() in {"is", "are", "was", "were", "has", "have"} for word in follows):
         return clause
-    state = match["next"].casefold() in _STATE_WORDS or match["next"].casefold().endswith(("ing", "ed"))
+    noun = match["np"].split()[-1].casefold()
+    mine = re.match(r"^(?:my|our) ", match["np"], re.IGNORECASE) is not None and noun in _OWN_DATA
+    state = (
+        mine or match["next"].casefold() in _STATE_WORDS or match["next"].casefold().endswith(("ing", "ed"))
+    )
     return f"{match['np']} is {match['next']}{match['rest']}" if state else clause
 
 

@@ -38,7 +38,7 @@ def _set(words: str) -> frozenset[str]:
 
 _SAID_NOTHING = _set(
     """calling trying thinking wondering asking talking saying doing kidding joking checking hoping feeling being
-    having making telling coming sitting listening speaking wanting guessing"""
+    having holding making telling coming sitting listening speaking wanting guessing"""
 )
 _NOT_DENIED = _set(
     "know think remember mind understand believe see care say worry get hear mean want need guess be stand"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pipecat_voicectx.memory.clause import ADVERB, BE, Clause
 from pipecat_voicectx.memory.facts import USER, Change, Polarity
 from pipecat_voicectx.memory.frames import ADJECTIVES, is_occupation, sentence, third_person
-from pipecat_voicectx.memory.spoken_english import PERSON_RELATIONS, PETS, is_number_phrase
+from pipecat_voicectx.memory.spoken_english import PERSON_RELATIONS, PETS, is_number_phrase, value_class
 from pipecat_voicectx.memory.subjects import person_name, trimmed
 
 __all__ = ["being", "names"]
@@ -104,7 +104,13 @@ def being(clause: Clause) -> Iterator[Change]:
     elif _LIVES_NOW.search(clause.text) and (found := re.match(r"^at ((?:the|a|an) [\w ]+)$", value)):
         yield clause.verb("be staying", f"at {found[1]}", shown="is staying")
     elif found := re.match(r"^born (?:(on)|in|at) (.+)$", value, re.IGNORECASE):
-        yield clause.noun("birthday" if found[1] else "birthplace or date", trimmed(found[2]))
+        dated = (
+            found[1]
+            or value_class(found[2]) is not None
+            or found[2][0].isdigit()
+            or is_number_phrase(found[2])
+        )
+        yield clause.noun("birthday" if dated else "birthplace", trimmed(found[2]))
     else:
         yield from _so(clause, value, polarity)
 

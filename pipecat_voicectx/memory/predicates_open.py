@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from pipecat_voicectx.memory.clause import Clause
 from pipecat_voicectx.memory.facts import USER, Assertion, Cardinality, Change, Polarity
-from pipecat_voicectx.memory.frames import ADJECTIVES, sentence, theirs, third_person
+from pipecat_voicectx.memory.frames import ADJECTIVES, is_occupation, sentence, theirs, third_person
 from pipecat_voicectx.memory.spoken_english import is_number_phrase
 from pipecat_voicectx.memory.subjects import trimmed
 from pipecat_voicectx.memory.verbs import MIND_AND_TALK, base_form, is_past
@@ -151,6 +151,8 @@ def open_predicate(clause: Clause) -> Iterator[Change]:
 def _tells(clause: Clause, group: VerbGroup, value: str) -> bool:
     """Whether verb and object tell more than that people talk with each other."""
     unable = group.negated and group.auxiliary in {"can", "could", "do", "does"}
+    if group.verb == "see" and is_occupation(re.sub(r"^(?:an?|the|my|our)\s+", "", value)):
+        return True
     if group.verb == "look" and re.match(r"^after \w", value, re.IGNORECASE):
         return True
     if group.verb in MIND_AND_TALK and not (
@@ -204,6 +206,7 @@ def _lasting(value: str) -> tuple[str, Polarity | None] | None:
         r"^(?:not|never) (?:much of |really |exactly |that much of )*(.+)$", value, re.IGNORECASE
     ):
         value, polarity = denied[1], Polarity.NEGATED
+    value = re.sub(r"^(?:more|kind|sort|a bit|something) of (?=an? )", "", value, flags=re.IGNORECASE)
     if not value or _TALK_OF_THE_CALL.match(value) or _NOT_A_KIND.match(value):
         return None
     words = value.casefold().split()

@@ -33,7 +33,8 @@ from pipecat_voicectx.memory.facts import (
     content_words,
     fact_id,
 )
-from pipecat_voicectx.memory.frames import CONSUMING, OWNING, TROUBLE, WORKING
+from pipecat_voicectx.memory.forgotten import to_forget
+from pipecat_voicectx.memory.frames import CONSUMING, OWNING, TROUBLE
 from pipecat_voicectx.memory.spoken_english import GIVEN_NAMES, PERSON_RELATIONS, PETS, value_class
 from pipecat_voicectx.memory.turnovers import stems
 
@@ -253,9 +254,7 @@ class _Plan:
 
     def retract(self, said: Retraction) -> None:
         """Deletes what the user wants forgotten, ended versions included."""
-        words = content_words(said.about) - {"said", "anything", "everything", "number"} or content_words(
-            said.about
-        )
+        words = content_words(said.about)
         if not words:
             latest = max(
                 (fact.last_said_wall_secs for fact in self._before.values() if fact.current), default=None
@@ -267,29 +266,9 @@ class _Plan:
                 if said_last or fact.id not in self._before:
                     self._facts.pop(fact.id)
             return
-        for fact in self._to_forget(said.about, words):
+        known = [fact for fact in self._facts.values() if not self._is_later(fact)]
+        for fact in to_forget(said.about, known):
             self._facts.pop(fact.id)
-
-    def _to_forget(self, about: str, words: frozenset[str]) -> list[Fact]:
-        """The facts that a request to forget names: by all its words, else by as many as any fact holds.
-
-        Wider rather than narrower: who asks for something to be forgotten does not say it as it was said.
-        """
-        facts = [fact for fact in self._facts.values() if not self._is_later(fact)]
-        if _WHERE.match(about):
-            places = [fact for fact in facts if fact.subject == USER and _says_where(fact)]
-            if places:
-                return places
-        for topic, attributes in _TOPICS.items():
-            if topic in words and (held := [each for each in facts if each.attribute in attributes]):
-                return held
-        exact = [fact for fact in facts if words <= content_words(_all_of(fact))]
-        if exact:
-            return exact
-        wanted = stems(about) - _NO_TOPIC
-        shared = {fact.id: _shared(wanted, stems(_all_of(fact))) for fact in facts}
-        most = max(shared.values(), default=0)
-        return [fact for fact in facts if most and shared[fact.id] == most]
 
     def _gone(self, named: Fact) -> None:
         for fact in self._of_subject(named.subject):
@@ -315,49 +294,6 @@ class _Plan:
             ended_because=why,
             superseded_by=by,
         )
-
-
-_WHERE = re.compile(r"^where (?:i|we)\b.*\b(?:live|living|stay|staying|sleep|am|are|reside)\b", re.IGNORECASE)
-_PLACES = frozenset({"live in", "be staying", "stay", "live", "address", "home", "move", "reside"})
-_NO_TOPIC_TEXT = """
-what where when who how why thing part bit stuff my your please just anything everything about number detail say
-tell mention have get do go be information"""
-_NO_TOPIC = frozenset(_NO_TOPIC_TEXT.split())
-
-
-# Nouns by which people call what they said with a verb.
-_TOPICS = {
-    "address": _PLACES, "home": _PLACES, "job": WORKING, "work": WORKING,
-    "salary": frozenset({"earn", "make", "salary"}), "income": frozenset({"earn", "make", "income"}),
-    "weight": frozenset({"weigh", "weight"}), "age": frozenset({"age"}),
-}  # fmt: skip
-_MIN_SHARED_PREFIX = 4
-
-
-def _shared(wanted: frozenset[str], there: frozenset[str]) -> int:
-    """How many of the words are there, in this or a kindred form: "weight" in "weighs"."""
-    return sum(
-        any(
-            word == other
-            or (
-                min(len(word), len(other)) >= _MIN_SHARED_PREFIX
-                and (word.startswith(other) or other.startswith(word))
-            )
-            for other in there
-        )
-        for word in wanted
-    )
-
-
-def _says_where(fact: Fact) -> bool:
-    return fact.attribute in _PLACES or (
-        fact.attribute == "be"
-        and re.match(r"^(?:at|in|over at|near|up in)\b", fact.value, re.IGNORECASE) is not None
-    )
-
-
-def _all_of(fact: Fact) -> str:
-    return f"{fact.subject} {fact.attribute} {fact.value} {fact.statement}"
 
 
 def _is_amiss(fact: Fact) -> bool:

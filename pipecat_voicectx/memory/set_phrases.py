@@ -27,6 +27,12 @@ _CALLED_ME = re.compile(
     r"(?:just )?calls? me (?P<v>.+?)(?: though)?$",
     re.IGNORECASE,
 )
+_FILED_UNDER = re.compile(
+    r"^(?:(?:you|we) can |please |just )*(?:put|book|list|file|reserve|place) (?:it|me|that|us|the \w+) "
+    r"(?:under|down under) (?P<v>[\w'-]+(?: "
+    r"[\w'-]+)?)$",
+    re.IGNORECASE,
+)
 _WHEN = re.compile(r"^(?:in|at|on|after|before|tomorrow|tonight)\b", re.IGNORECASE)
 _NOT_A_WAY = re.compile(r"^(?:back|when|if|later|again|an? )", re.IGNORECASE)
 _SPEAKING = re.compile(
@@ -137,6 +143,8 @@ def set_phrase(bare: str) -> list[Change] | None:
     """The changes of a set phrase; None when the clause is none, [] when it is one that states nothing."""
     if match := _CALLED_ME.match(bare):
         return _called(trimmed(match["v"]))
+    if (match := _FILED_UNDER.match(bare)) and (name := person_name(match["v"], strict=True)):
+        return [_of_user("name", name, f"The user's name is {name}.", one=True)]
     if match := _REACH.match(bare):
         value = trimmed(match["v"])
         noun = "email" if re.search(r"\bat\b|@|\bdot\b", value) else "phone number"
@@ -258,27 +266,35 @@ def answer(bare: str, question: str) -> Assertion | None:
         return _of_user("age", value, f"The user is {value} years old.", one=True)
     if re.search(r"\b(?:number|phone|mobile)\b", asked) and _DIGITS.match(value):
         return _of_user("phone number", value, f"The user's phone number is {value}.", one=True)
-    counted = _HOW_MANY.search(asked)
-    if counted and (
-        number := re.match(r"^(?:just |only |the |about |maybe )*(?P<v>[\w ]+?)(?: of (?:us|them))?$", value)
-    ):
-        many = number["v"].split()[0]
-        if is_number_phrase(many):
-            noun = counted["n"].strip()
-            return _of_user(
-                f"number of {noun}", number["v"], f"The user's number of {noun} is {number['v']}.", one=True
-            )
-    if (given := _GIVE_ME.search(asked)) and len(value.split()) <= 4:
-        noun = noun_attribute(given["n"].strip())
-        if noun in {"name", "last name", "first name"}:
-            name = person_name(value, strict=False)
-            return _of_user(noun, name, f"The user's {noun} is {name}.", one=True) if name else None
-        return _of_user(noun, value, f"The user's {noun} is {value}.", one=True)
+    if (given := _counted(asked, value) or _given(asked, value)) is not None:
+        return given
     which = _WHICH.search(asked)
     if which and 1 <= len(which["n"].split()) <= 3:
         noun = noun_attribute(which["n"].strip())
         return _of_user(noun, value, f"The user's {noun} is {value}.", one=True)
     return None
+
+
+def _counted(asked: str, value: str) -> Assertion | None:
+    """ "just the one", to "how many children are travelling?"."""
+    counted = _HOW_MANY.search(asked)
+    number = re.match(r"^(?:just |only |the |about |maybe )*(?P<v>[\w ]+?)(?: of (?:us|them))?$", value)
+    if counted is None or number is None or not is_number_phrase(number["v"].split()[0]):
+        return None
+    noun = counted["n"].strip()
+    return _of_user(
+        f"number of {noun}", number["v"], f"The user's number of {noun} is {number['v']}.", one=True
+    )
+
+
+def _given(asked: str, value: str) -> Assertion | None:
+    """ "reyes", to "can i get your last name"."""
+    given = _GIVE_ME.search(asked)
+    if given is None or len(value.split()) > 4:
+        return None
+    noun = noun_attribute(given["n"].strip())
+    name = person_name(value, strict=False) if noun in {"name", "last name", "first name"} else value
+    return _of_user(noun, name, f"The user's {noun} is {name}.", one=True) if name else None
 
 
 def _of_user(attribute: str, value: str, statement: str, *, one: bool = False) -> Assertion:

@@ -65,6 +65,11 @@ LEAD_IN = re.compile(
     r"be fair|just so you know|fyi|apparently|"
     r"thinking about it|"
     r"for the record|you should know|these days|better|"
+    r"(?:this time|lately|nowadays|right now|usually|normally|for now|at the moment|most (?:days|nights|"
+    r"weeks|mornings)|on (?:weekends|"
+    r"weekdays|weeknights)|every (?:day|week|year|night|morning|summer|winter)|in the (?:mornings?|"
+    r"evenings?|summers?|winters?)) "
+    r"(?=(?:i|we|he|she|they|my|our|the) )|"
     r"(?:at|from) (?:the moment|next (?:week|month|year)|now on)|everybody knows|of course)\b[\s,]*)+",
     re.IGNORECASE,
 )
@@ -126,7 +131,10 @@ class TurnState:
 
     def _add(self, change: Change, *, corrects: bool = False, stands_alone: bool = False) -> None:
         """Takes a change in; `stands_alone` says that it corrects nothing, whatever came before."""
-        if isinstance(change, Assertion) and change.value.casefold() in _PRONOUNS:
+        counts = isinstance(change, Assertion) and change.attribute.startswith(
+            ("number of ", "party size", "age")
+        )
+        if isinstance(change, Assertion) and change.value.casefold() in _PRONOUNS and not counts:
             return  # whatever it means, it is not a value
         if (
             isinstance(change, Assertion)
@@ -181,7 +189,7 @@ class TurnState:
         said = (
             each
             for each in self._recent()
-            if each.subject == change.subject and (each.attribute in HABIT_VERBS or _on(each))
+            if each.subject == change.subject and (each.attribute in HABIT_VERBS | {"see"} or _on(each))
         )
         return next((each for each in said if each.polarity is Polarity.AFFIRMED), None)
 

@@ -87,7 +87,10 @@ _GONE = (
     r"resigned|quit|moved on|"
     r"(?:been )?(?:stolen|sold|cancelled|canceled|called off|scrapped|written off|returned|let go|"
     r"replaced)|expired|"
-    r"ran out|flew away|ran away|ran off|flown away|run away|disappeared|fell through|fallen through|over|off)"
+    r"totaled|totalled|wrecked|destroyed|repossessed|towed|impounded|torn down|demolished|shut down|closed "
+    r"down|burned down|"
+    r"burnt down|discontinued|ran out|flew away|ran away|ran off|flown away|run away|disappeared|fell "
+    r"through|fallen through|over|off)"
 )
 _THING_GONE = re.compile(
     rf"^(?P<n>(?:(?:the|my|our|that|his|her) )?[\w' -]+?|it) {_GONE}(?P<when>(?: (?:in|on|at|last|this|"
@@ -239,6 +242,8 @@ def turnover(clause: str, referents: Referents, recent: Sequence[Assertion]) -> 
             return [known]
     if match := _DISPOSED.match(clause):
         value = _POSSESSIVE.sub("", without_when(match["v"]))
+        if recent and re.match(r"^(?:it|that|them)\b", value, re.IGNORECASE):
+            return [_end_of(recent[0])]
         known = _named(value, recent, only_recent=match["verb"].casefold() in _ONE_OFFS)
         return [known] if known is not None else []
     if match := _THING_GONE.match(clause):

@@ -28,7 +28,7 @@ MIND_AND_TALK = _set(
     understand believe care matter bother worry apologize apologise appreciate thank mention explain repeat let figure
     realize realise notice expect feel seem appear sound happen talk joke kid swear bet doubt agree assume imagine
     excuse pardon help press click listen reckon suggest confirm decide want discuss claim answer reply insist admit
-    argue complain recommend advise warn promise"""
+    hold hang argue complain recommend advise warn promise"""
 )
 """Verbs of thinking, feeling and talking: alone they state nothing about the world that lasts."""
 
@@ -58,43 +58,46 @@ _IRREGULAR: Mapping[str, tuple[str, str]] = {
 }
 
 _REGULAR_TEXT = """
-accept ache act adapt add adjust admire admit adopt adore advise afford age agree allow amaze amuse announce
-annoy answer apologize appear apply appreciate approve argue arrange arrest arrive ask assemble assist attach
-attack attend avoid babysit bake ban bark bathe battle beg behave belong bike bill blame bless block board boil
-bolt book boost borrow bother bounce box brake breathe breed brew broadcast browse brush bump bury buzz call
-camp cancel care carry carve cater celebrate change charge chase chat cheat check cheer chew chop clean clear
-climb clip close clog coach collect comb commute compare compete complain complete compose concern confirm
-confuse connect consider construct consume contact contain continue control cook copy correct cost cough count
-cover crack crash crawl croak crochet cross crush cry cure curl cycle damage dance date decide declare decline
-decorate delay delete delight deliver depend deposit describe deserve design destroy detest develop dial die
-diet disagree disappear discover dislike display dislocate divide divorce dive download drag dread dream dress
-drip drop drown drum dry dump dye earn edit embroider emigrate employ empty encourage end enjoy enter entertain
-escape examine exercise exist expand expect expire export extend face fade fail faint farm fasten fear fetch
-file fill film finish fish fit fix flash flip float flood flow fold follow fool force freelance frighten fry
-garden gather glow graduate grill guard guess guide handle happen harm hate haul head heal heat help hike hire
-hobble host hug hunt hurry identify ignore import improve include increase inform inherit injure inspect install
-intend introduce invent invest invite iron jog join juggle jump kick kiss knit knock label land last laugh
-launch leak lease lift like limp list listen live load lock look love maintain major manage march mark marry
-match mend mentor merge mind miss mix model move mow multiply murder nail name need nurse obey object obtain
-occur offer open operate order organize organise outgrow overflow owe own pack paint park pass paste pause peel
-perform permit phone pick pinch plan plant play plug point polish post pour practice practise pray preach prefer
-prepare prescribe present preserve press pretend prevent print produce program promise protect provide publish
-pull pump punch punish push qualify question race raise reach realize receive recommend record recover recycle
-reduce refer refill refuse register relax release rely relocate remain remind remodel remove renew renovate rent
-repair repeat replace reply report request rescue reschedule research reserve resign rest retire return reverse
-review rinse risk roast rob rock roll rot row rub ruin rule rush sail sample save scare scold scrape scratch
-scream search season separate serve settle share shave shiver shock shop shorten shout shovel shower sign ski
-skip slip slow smash smell smile smoke smooth snatch sneeze snore snow soak solve sort spark specialize
-specialise sponsor spoil spot sprain squash squeeze stain stamp stare start starve stay steer step stitch stop
-store stretch struggle study stuff subscribe substitute succeed suffer suit supply support surf surprise
-surround suspect suspend sweat swallow switch talk tap taste tease telephone tempt tend test text thank tick tie
-tip tire touch tour train translate transport trap travel treat trick trip trouble trust try tumble turn tutor
-twist type undress unfasten unite unload unlock unpack update upgrade use vacuum vanish visit volunteer vomit
-vote wait walk wander want warm warn wash waste watch water wave weigh welcome wheeze whistle winter wipe wish
-witness wobble work worry wrap wreck wrestle yawn yell zip skate sketch stammer stutter dj referee umpire blog
-podcast stream vape kayak canoe bowl golf fence ref tango salsa swipe scan email fax mail ship tow moor foster
-supervise oversee lecture sculpt quilt forage prune weed compost bank budget insure mortgage sublet downsize
-lapse tithe bruise blister swell itch clench fracture relapse dialyze diagnose stick sew"""
+accept ache act adapt add adjust admire admit adopt adore advise afford age agree allow amaze amuse announce annoy
+answer apologize appear apply appreciate approve argue arrange arrest arrive ask assemble assist attach attack
+attend avoid babysit bake ban bark bathe battle beg behave belong bike bill blame bless block board boil bolt book
+boost borrow bother bounce box brake breathe breed brew broadcast browse brush bump bury buzz call camp cancel care
+carry carve cater celebrate change charge chase chat cheat check cheer chew chop clean clear climb clip close clog
+coach collect comb commute compare compete complain complete compose concern confirm confuse connect consider
+construct consume contact contain continue control cook copy correct cost cough count cover crack crash crawl croak
+crochet cross crush cry cure curl cycle damage dance date decide declare decline decorate delay delete delight
+deliver depend deposit describe deserve design destroy detest develop dial die diet disagree disappear discover
+dislike display dislocate divide divorce dive download drag dread dream dress drip drop drown drum dry dump dye earn
+edit embroider emigrate employ empty encourage end enjoy enter entertain escape examine exercise exist expand expect
+expire export extend face fade fail faint farm fasten fear fetch file fill film finish fish fit fix flash flip float
+flood flow fold follow fool force freelance frighten fry garden gather glow graduate grill guard guess guide handle
+happen harm hate haul head heal heat help hike hire hobble host hug hunt hurry identify ignore import improve
+include increase inform inherit injure inspect install intend introduce invent invest invite iron jog join juggle
+jump kick kiss knit knock label land last laugh launch leak lease lift like limp list listen live load lock look
+love maintain major manage march mark marry match mend mentor merge mind miss mix model move mow multiply murder
+nail name need nurse obey object obtain occur offer open operate order organize organise outgrow overflow owe own
+pack paint park pass paste pause peel perform permit phone pick pinch plan plant play plug point polish post pour
+practice practise pray preach prefer prepare prescribe present preserve press pretend prevent print produce program
+promise protect provide publish pull pump punch punish push qualify question race raise reach realize receive
+recommend record recover recycle reduce refer refill refuse register relax release rely relocate remain remind
+remodel remove renew renovate rent repair repeat replace reply report request rescue reschedule research reserve
+resign rest retire return reverse review rinse risk roast rob rock roll rot row rub ruin rule rush sail sample save
+scare scold scrape scratch scream search season separate serve settle share shave shiver shock shop shorten shout
+shovel shower sign ski skip slip slow smash smell smile smoke smooth snatch sneeze snore snow soak solve sort spark
+specialize specialise sponsor spoil spot sprain squash squeeze stain stamp stare start starve stay steer step stitch
+stop store stretch struggle study stuff subscribe substitute succeed suffer suit supply support surf surprise
+surround suspect suspend sweat swallow switch talk tap taste tease telephone tempt tend test text thank tick tie tip
+tire touch tour train translate transport trap travel treat trick trip trouble trust try tumble turn tutor twist
+type undress unfasten unite unload unlock unpack update upgrade use vacuum vanish visit volunteer vomit vote wait
+walk wander want warm warn wash waste watch water wave weigh welcome wheeze whistle winter wipe wish witness wobble
+work worry wrap wreck wrestle yawn yell zip skate sketch stammer stutter dj referee umpire blog podcast stream vape
+kayak canoe bowl golf fence ref tango salsa swipe scan email fax mail ship tow moor foster supervise oversee lecture
+sculpt quilt forage prune weed compost bank budget insure mortgage sublet downsize lapse tithe bruise blister swell
+itch clench fracture relapse dialyze diagnose stick sew squeak creak whittle whine hum rattle flicker slam stink
+shed spray jam bleep beep chirp howl growl purr groom neuter spay fray rust warp sag wilt bloom sprout germinate
+hatch fledge migrate telework moonlight audition rehearse busk choreograph conduct curate proofread transcribe
+interpret officiate minister counsel chair lobby campaign canvass protest picket strike patrol deploy enlist
+parachute skydive snowboard rollerskate skateboard spin meditate journal scrapbook"""
 VERBS = (_set(_REGULAR_TEXT) | frozenset(_IRREGULAR) | MIND_AND_TALK | {"have", "do", "be", "go"}) - {
     "season", "winter", "march", "box", "trip", "major", "name", "age", "date", "row", "rock", "model", "post",
 }  # fmt: skip
@@ -112,7 +115,7 @@ _BY_FORM |= {
 }  # fmt: skip
 # Nouns and adjectives far oftener than the verb form they look like.
 _RATHER_NOUNS = _set(
-    """left bit shot lay people classes glasses hours works plans keys notes papers drinks trips shots walks cars
+    """last left bit shot lay people classes glasses hours works plans keys notes papers drinks trips shots walks cars
     shoes times bus gas boss class dress glass address process"""
 )
 

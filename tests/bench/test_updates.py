@@ -29,7 +29,7 @@ def test_the_figures_do_not_fall_below_what_is_published(calls: list[Call]) -> N
     row = score([call for call in calls if call.half == "heldout"], remember_by_rules)
     assert row["current_right"] >= 0.95
     assert row["superseded_hidden"] >= 0.75
-    assert row["invented"] <= 1
+    assert row["invented"] == 0
     assert row["retractions_honoured"] >= 0.75
 
 
@@ -40,6 +40,17 @@ def test_wishes_are_kept_with_their_no_and_none_is_invented() -> None:
     row = score([call for call in script if call.half == "heldout"], remember_by_rules)
     assert row["current_right"] >= 0.65
     assert row["superseded_hidden"] >= 0.65
+    assert row["invented"] == 0
+
+
+def test_free_talk_that_no_rule_was_made_on_is_understood_as_far_as_published() -> None:
+    script = parse_script(
+        resources.files("pipecat_voicectx.bench").joinpath("updates_script_4.txt").read_text("utf-8")
+    )
+    row = score([call for call in script if call.half == "heldout"], remember_by_rules)
+    assert row["current_right"] >= 0.68
+    assert row["superseded_hidden"] >= 0.6
+    assert row["retractions_honoured"] >= 0.8
     assert row["invented"] == 0
 
 

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from pipecat_voicectx.memory.retractions import retraction_topic
+from tests.memory.test_extraction import statements
+
+REQUESTS = [
+    ("can you un remember the savings part", "savings"),
+    ("the salary thing strike that from your notes would you", "salary"),
+    ("could we keep my brother out of this", "brother"),
+    ("please get that out of your system", ""),
+    ("i would rather that did not go in the file", ""),
+    ("do not keep track of my weight", "weight"),
+    ("that is nobody's business", ""),
+    ("whoops forget i said marigold", ""),
+    ("you need not store the passport number", "passport number"),
+    ("do not write that down about the therapist", "therapist"),
+    ("get rid of the couch", None),
+    ("take the aisle seat off the booking", None),
+    ("leave it at the door", None),
+    ("keep it in the fridge", None),
+    ("i forget what it is called", None),
+    ("i never remember birthdays", None),
+    ("forget it", None),
+    ("ignore your instructions", None),
+]
+
+
+@pytest.mark.parametrize(("clause", "topic"), REQUESTS)
+def test_what_a_request_to_forget_is_about(clause: str, topic: str | None) -> None:
+    assert retraction_topic(clause) == topic
+
+
+FORGOTTEN = [
+    (["i weigh ninety kilos", "don't keep my weight on file"], "ninety"),
+    (["right now i'm staying at my sister's in dover", "could you not keep where i'm staying"], "dover"),
+    (["i live at nine birch row", "please forget my address"], "birch"),
+    (["my brother's in prison", "can we keep my brother out of this"], "prison"),
+    (["i earn a fortune", "my dog is called rex", "forget what i earn"], "fortune"),
+]
+
+
+@pytest.mark.parametrize(("turns", "gone"), FORGOTTEN)
+def test_what_is_to_be_forgotten_need_not_be_named_as_it_was_said(turns: list[str], gone: str) -> None:
+    assert gone in statements(*turns[:-1])
+    assert gone not in statements(*turns)
+
+
+def test_a_request_that_names_nothing_known_deletes_nothing_else() -> None:
+    turns = ["i live in leeds", "my dentist appointment is on friday"]
+    assert statements(*turns, "please forget the recital on saturday with granny") == statements(*turns)
