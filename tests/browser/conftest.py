@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 CHROMIUM = shutil.which("chromium")
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind() -> None:
+    """Not looked at here: a module's tests share a bot and a browser, whose sockets outlive each test."""
+
+
 @pytest.fixture(scope="module")
 def bot() -> Iterator[Bot]:
     served = Bot()
