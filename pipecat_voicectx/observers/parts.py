@@ -10,6 +10,7 @@ from pipecat.processors.aggregators.llm_response_universal import LLMUserAggrega
 from pipecat.processors.frame_processor import FrameProcessor
 from pipecat.services.llm_service import LLMService
 
+from pipecat_voicectx.private_reads import private
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
 from pipecat_voicectx.processors.network_tracker import NetworkTracker
 from pipecat_voicectx.processors.orchestrator import Orchestrator
@@ -67,7 +68,7 @@ class SessionParts:
         found: list[TurnHoldStopStrategy] = []
         for aggregator in self.user_aggregators:
             # Private in Pipecat, as in turn_hold_install: where it moves, holds are not watched.
-            controller = getattr(aggregator, "_user_turn_controller", None)
+            controller = private(aggregator, "_user_turn_controller")
             strategies = getattr(getattr(controller, "user_turn_strategies", None), "stop", None) or ()
             found += [strategy for strategy in strategies if isinstance(strategy, TurnHoldStopStrategy)]
         return found

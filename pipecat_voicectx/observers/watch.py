@@ -41,6 +41,7 @@ from pipecat_voicectx.observers.codec import encode
 from pipecat_voicectx.observers.core_taps import CoreCall, CoreTaps
 from pipecat_voicectx.observers.events import EventKind, SessionEvent
 from pipecat_voicectx.observers.parts import SessionParts
+from pipecat_voicectx.private_reads import private
 from pipecat_voicectx.processors import frames as our_frames
 from pipecat_voicectx.voice_context import VoiceContext
 
@@ -277,12 +278,12 @@ class SessionWatch(BaseObserver):
 
 def _events_of(processor: FrameProcessor) -> list[str]:
     """The events of ours that a processor raises; several raise none of some."""
-    registered = getattr(processor, "_event_handlers", {})
+    registered = private(processor, "_event_handlers", {})
     return [name for name in VoiceContext.EVENTS if name in registered and name not in _TOLD_BY_FRAMES]
 
 
 def _system_instruction(llm: FrameProcessor) -> str:
     if not isinstance(llm, LLMService):
         return ""
-    instruction = getattr(getattr(llm, "_settings", None), "system_instruction", None)
+    instruction = getattr(private(llm, "_settings"), "system_instruction", None)
     return instruction if isinstance(instruction, str) else ""

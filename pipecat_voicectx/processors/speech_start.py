@@ -37,6 +37,7 @@ from pipecat_voicectx.playback.speech_candidate import (
     SpeechCandidate,
     SpeechCandidateConfig,
 )
+from pipecat_voicectx.private_reads import private
 
 __all__ = ["CandidateTurnStartStrategy", "install_candidate_start"]
 
@@ -143,7 +144,7 @@ def install_candidate_start(
     Returns:
         False when the aggregator is built differently than expected, which one warning says.
     """
-    controller = getattr(aggregator, "_user_turn_controller", None)
+    controller = private(aggregator, "_user_turn_controller")
     if not isinstance(controller, UserTurnController):
         logger.warning("{}: no turn controller found; a cough may interrupt", aggregator)
         return False

@@ -13,6 +13,7 @@ from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameProcessor
 
 from pipecat_voicectx.playback.forward_gate import ForwardGateConfig
+from pipecat_voicectx.private_reads import has_private
 from pipecat_voicectx.processors.forward_gate import ForwardGate
 from pipecat_voicectx.processors.orchestrator import Orchestrator, OrchestratorConfig
 from pipecat_voicectx.processors.playback_ledger import PlaybackLedger
@@ -93,7 +94,7 @@ class SpeechToSpeech:
 
 def takes_only_audio(llm: FrameProcessor) -> bool:
     """Whether the service's conversation cannot be edited, only heard: Gemini Live."""
-    return hasattr(llm, "_session_resumption_handle") and hasattr(llm, "_connection_task_handler")
+    return has_private(llm, "_session_resumption_handle", "_connection_task_handler")
 
 
 def _is_openai(llm: FrameProcessor) -> bool:

@@ -12,6 +12,7 @@ from pipecat.turns.user_turn_controller import UserTurnController
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
 
 from pipecat_voicectx.orchestrator.turn_hold import TurnHoldConfig
+from pipecat_voicectx.private_reads import private
 from pipecat_voicectx.processors.turn_hold import wrap_stop_strategies
 
 __all__ = ["install_turn_hold"]
@@ -34,7 +35,7 @@ def install_turn_hold(
     Returns:
         Whether it took hold; False when the aggregator is built differently than expected, which one warning says.
     """
-    controller = getattr(aggregator, "_user_turn_controller", None)
+    controller = private(aggregator, "_user_turn_controller")
     if not isinstance(controller, UserTurnController):
         logger.warning("{}: no turn controller found; turns are not held", aggregator)
         return False
@@ -56,7 +57,7 @@ def install_turn_hold(
 
 def _fit_to_watchdogs(aggregator: LLMUserAggregator, config: TurnHoldConfig) -> TurnHoldConfig:
     # The other watchdog, audio_idle_timeout, only reports the end of speech: what follows from that is held.
-    timeout_secs = getattr(getattr(aggregator, "_params", None), "user_turn_stop_timeout", None)
+    timeout_secs = getattr(private(aggregator, "_params"), "user_turn_stop_timeout", None)
     if not isinstance(timeout_secs, (int, float)) or timeout_secs <= 0.0:
         return config
     cap_secs = max(timeout_secs - WATCHDOG_MARGIN_SECS, config.vouched_secs)

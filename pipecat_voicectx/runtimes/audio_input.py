@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pipecat.processors.frame_processor import FrameProcessor
 
+from pipecat_voicectx.private_reads import private
+
 __all__ = ["takes_audio"]
 
 # OpenAI's chat models that listen are named gpt-audio and gpt-4o-audio-preview; the others refuse the part.
@@ -21,7 +23,7 @@ def takes_audio(llm: FrameProcessor) -> bool:
     names = {kind.__name__ for kind in type(llm).__mro__}
     if names & _LISTENING_SERVICES:
         return True
-    model = getattr(getattr(llm, "_settings", None), "model", None)
+    model = getattr(private(llm, "_settings"), "model", None)
     return (
         type(llm).__name__ == _OPENAI_SERVICE and isinstance(model, str) and _LISTENING_OPENAI_MODEL in model
     )

@@ -16,6 +16,8 @@ from weakref import WeakKeyDictionary
 from pipecat.frames.frames import InputAudioRawFrame, UserAudioRawFrame
 from pipecat.processors.frame_processor import FrameProcessor
 
+from pipecat_voicectx.private_reads import private
+
 __all__ = ["FrameListener", "listen", "stop_listening"]
 
 FrameListener: TypeAlias = Callable[[Any, Any], Awaitable[None] | None]
@@ -47,8 +49,8 @@ def stop_listening(processor: FrameProcessor, event: str, listener: FrameListene
 
 
 def _spare_audio(processor: FrameProcessor, ours: Counter[str]) -> None:
-    registry: Any = getattr(processor, "_event_handlers", None)
-    call: Any = getattr(processor, "_call_event_handler", None)
+    registry: Any = private(processor, "_event_handlers")
+    call: Any = private(processor, "_call_event_handler")
     if not isinstance(registry, dict) or not callable(call):
         return
 

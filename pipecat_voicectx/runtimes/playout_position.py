@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 from pipecat.processors.frame_processor import FrameProcessor
 
+from pipecat_voicectx.private_reads import has_private, private
+
 __all__ = ["PlayoutPositionSource", "SmallWebRTCPosition", "WrittenPosition", "find_position_source"]
 
 _RTP_HZ = 48_000
@@ -67,8 +69,8 @@ class SmallWebRTCPosition:
     @staticmethod
     def fits(output: FrameProcessor) -> bool:
         """Whether `output` looks like SmallWebRTC's."""
-        client = getattr(output, "_client", None)
-        return hasattr(client, "_audio_output_track") and hasattr(client, "_webrtc_connection")
+        client = private(output, "_client")
+        return has_private(client, "_audio_output_track", "_webrtc_connection")
 
     @property
     def epoch(self) -> int:
@@ -78,15 +80,15 @@ class SmallWebRTCPosition:
 
     def position_samples(self) -> int | None:
         """See `PlayoutPositionSource`."""
-        position = getattr(self._present_track(), "_timestamp", None)
+        position = private(self._present_track(), "_timestamp")
         return position if isinstance(position, int) else None
 
     def rtp_origin(self) -> int | None:
         """See `PlayoutPositionSource`."""
         track = self._present_track()
-        position = getattr(track, "_timestamp", None)
-        rate_hz = getattr(track, "_sample_rate", None)
-        timestamp = getattr(self._sender(), "_RTCRtpSender__rtp_timestamp", None)
+        position = private(track, "_timestamp")
+        rate_hz = private(track, "_sample_rate")
+        timestamp = private(self._sender(), "_RTCRtpSender__rtp_timestamp")
         if not (isinstance(position, int) and isinstance(rate_hz, int) and isinstance(timestamp, int)):
             return None
         if timestamp and rate_hz > 0 and position >= _SETTLED_SECS * rate_hz:
@@ -97,7 +99,7 @@ class SmallWebRTCPosition:
         return self._origin
 
     def _present_track(self) -> object | None:
-        track = getattr(getattr(self._output, "_client", None), "_audio_output_track", None)
+        track: object | None = private(private(self._output, "_client"), "_audio_output_track")
         if track is not None and track is not self._track:
             self._track = track
             self._epoch += 1
@@ -105,7 +107,7 @@ class SmallWebRTCPosition:
         return track
 
     def _sender(self) -> Any:
-        connection = getattr(getattr(self._output, "_client", None), "_webrtc_connection", None)
+        connection = private(private(self._output, "_client"), "_webrtc_connection")
         peer = getattr(connection, "pc", None)
         transceivers = peer.getTransceivers() if peer is not None else []
         return next((item.sender for item in transceivers if getattr(item, "kind", None) == "audio"), None)

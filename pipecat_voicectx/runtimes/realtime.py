@@ -20,6 +20,7 @@ from typing import Any, cast
 from pipecat.frames.frames import Frame, TTSAudioRawFrame
 from pipecat.processors.frame_processor import FrameProcessor
 
+from pipecat_voicectx.private_reads import private
 from pipecat_voicectx.runtimes.realtime_socket import JsonObject, RawEvent, RealtimeSocket
 
 __all__ = ["RealtimeTruncation"]
@@ -102,7 +103,7 @@ class RealtimeTruncation:
     async def _on_frame(self, _llm: FrameProcessor, frame: Frame) -> None:
         if not isinstance(frame, TTSAudioRawFrame):
             return
-        current = getattr(self._llm, "_current_audio_response", None)
+        current = private(self._llm, "_current_audio_response")
         now = self._utterance_now()
         if current is None or now is None:
             return

@@ -15,6 +15,7 @@ from pipecat.frames.frames import LLMFullResponseEndFrame, TTSStoppedFrame
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameProcessor
 
+from pipecat_voicectx.private_reads import has_private
 from pipecat_voicectx.projection.block import is_our_block
 from pipecat_voicectx.runtimes.realtime_socket import JsonObject, RealtimeSocket
 
@@ -49,7 +50,7 @@ class RealtimeRenewal:
             "_llm_needs_conversation_setup",
             "_create_response",
         )
-        return all(hasattr(llm, name) for name in names)
+        return has_private(llm, *names)
 
     async def _on_event(self, event: JsonObject) -> None:
         if event["type"] == "session.updated":

@@ -26,6 +26,7 @@ from loguru import logger
 from pipecat.processors.frame_processor import FrameProcessor
 from websockets.exceptions import ConnectionClosed
 
+from pipecat_voicectx.private_reads import has_private
 from pipecat_voicectx.signals.sent_audio import SentAudioTimeline
 
 __all__ = ["Answer", "JsonObject", "RawEvent", "RealtimeSocket"]
@@ -128,7 +129,7 @@ class RealtimeSocket:
     def fits(llm: FrameProcessor | None) -> bool:
         """Whether `llm` speaks this protocol and is built as expected."""
         names = ("send_client_event", "_receive_task_handler", "_websocket", "_current_audio_response")
-        return llm is not None and all(hasattr(llm, name) for name in names)
+        return llm is not None and has_private(llm, *names)
 
     @classmethod
     def of(cls, llm: FrameProcessor) -> RealtimeSocket:

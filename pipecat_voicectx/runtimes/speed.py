@@ -10,6 +10,7 @@ from pipecat.processors.frame_processor import FrameProcessor
 from pipecat.utils.types import is_given
 
 from pipecat_voicectx.errors import UnavailableError
+from pipecat_voicectx.private_reads import private
 from pipecat_voicectx.runtimes.speed_table import SpeedControl, SpeedField, ValueForm, speed_control_named
 
 __all__ = ["SettingsSpeedActuator", "SpeedActuator", "find_speed_actuator"]
@@ -42,7 +43,7 @@ class SettingsSpeedActuator:
 
     @property
     def words_per_minute(self) -> int | None:
-        settings: Any = getattr(self._service, "_settings", None)
+        settings: Any = private(self._service, "_settings")
         for field in self._control.fields:
             value = _read(settings, field.path)
             number = _parse(value)
@@ -71,7 +72,7 @@ class SettingsSpeedActuator:
         name, _, nested = field.path.partition(".")
         if not nested:
             return name, written
-        current = _read(getattr(self._service, "_settings", None), name)
+        current = _read(private(self._service, "_settings"), name)
         if current is None:
             # The nested model stands beside the settings in the service's module.
             model_name = "".join(part.capitalize() for part in name.split("_"))

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from pipecat_voicectx.private_reads import private
 from pipecat_voicectx.signals.rtp_stats import RtpStatsSample
 from pipecat_voicectx.states.network import NetworkSource
 
@@ -72,7 +73,7 @@ def _client_of(transport: Any) -> Any:
     for _ in range(3):
         if found is None or callable(getattr(found, "get_network_stats", None)):
             return found
-        found = getattr(found, "_client", None)
+        found = private(found, "_client")
     return None
 
 

@@ -21,6 +21,7 @@ from aiortc.jitterbuffer import JitterBuffer, JitterFrame
 from loguru import logger
 
 from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.private_reads import private
 
 __all__ = ["AudioHole", "LossTolerantJitterBuffer", "install_loss_tolerant_jitter_buffer"]
 
@@ -144,7 +145,7 @@ def install_loss_tolerant_jitter_buffer(
     for transceiver in peer_connection.getTransceivers():
         if transceiver.kind != "audio":
             continue
-        current = getattr(transceiver.receiver, _ATTRIBUTE, None)
+        current = private(transceiver.receiver, _ATTRIBUTE)
         if isinstance(current, LossTolerantJitterBuffer):
             installed += 1
         elif type(current) is JitterBuffer:

@@ -37,6 +37,7 @@ from pipecat_voicectx.errors import UnavailableError, UsageError
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.memory.records import MemoryHit, MemoryRecord
 from pipecat_voicectx.memory.tokens import tokenize
+from pipecat_voicectx.private_reads import has_private
 from pipecat_voicectx.stores.blocking_engine import (
     DEFAULT_TIMEOUT_SECS,
     LIST_LIMIT,
@@ -195,7 +196,7 @@ def build_memory(
     memory.llm = _NoLlm()
     memory.embedding_model = _InjectedEmbedder(embedder)
     if provider == "qdrant":
-        if not hasattr(memory.vector_store, "_bm25_encoder"):
+        if not has_private(memory.vector_store, "_bm25_encoder"):
             raise UnavailableError("this mem0 version hides its keyword encoder; use mem0ai 2.2")
         memory.vector_store._bm25_encoder = LocalKeywordEncoder()
     return memory

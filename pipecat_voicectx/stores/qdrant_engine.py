@@ -29,6 +29,7 @@ from pipecat_voicectx.errors import (
 )
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.memory.records import MemoryHit, MemoryRecord
+from pipecat_voicectx.private_reads import private
 from pipecat_voicectx.stores.blocking_engine import (
     DEFAULT_TIMEOUT_SECS,
     BlockingEngine,
@@ -309,7 +310,7 @@ def vacuum_embedded(client: QdrantClient, collection: str) -> ScrubReport:
     """Rewrites an embedded collection's file without the deleted rows, which SQLite otherwise keeps in free pages."""
     try:
         # Private, but the only handle on the file while the client holds it; its absence is reported, not fatal.
-        connection = client._client.collections[collection].storage.storage  # type: ignore[attr-defined]
+        connection = private(client, "_client").collections[collection].storage.storage
         connection.execute("VACUUM")
     except (AttributeError, KeyError):
         return ScrubReport(

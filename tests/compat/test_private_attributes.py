@@ -18,6 +18,8 @@ from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.aggregators.llm_response_universal import LLMContextAggregatorPair
 
 from pipecat_voicectx.demo.espeak_tts import EspeakTTSService
+from pipecat_voicectx.playback.heard import HeardTurn
+from pipecat_voicectx.private_reads import SWITCH_ENV, has_private, private
 from pipecat_voicectx.processors.speech_start import install_candidate_start
 from pipecat_voicectx.processors.turn_hold_install import install_turn_hold
 from pipecat_voicectx.runtimes.playout_position import SmallWebRTCPosition
@@ -25,6 +27,8 @@ from pipecat_voicectx.runtimes.speed import find_speed_actuator
 from pipecat_voicectx.sources.daily_stats import DailyStatsSource
 from pipecat_voicectx.sources.jitter_buffer import install_loss_tolerant_jitter_buffer
 from pipecat_voicectx.stores.qdrant_engine import vacuum_embedded
+from pipecat_voicectx.testing.memory_call import Answers
+from pipecat_voicectx.testing.scripted_session import Session, play
 
 PACKAGE = Path(__file__).parents[2] / "pipecat_voicectx"
 
@@ -92,10 +96,38 @@ def test_every_guarded_read_is_in_the_table() -> None:
     read: set[str] = set()
     for path in PACKAGE.rglob("*.py"):
         if path.relative_to(PACKAGE).parts[0] not in ("testing", "bench", "demo"):
-            read |= set(re.findall(r'(?:getattr|hasattr)\([^"]*"(_\w+)"', path.read_text()))
+            text = path.read_text()
+            read |= set(re.findall(r'(?:private|getattr|hasattr)\([^"]*"(_\w+)"', text))
+            around = set(re.findall(r'(?:getattr|hasattr)\([^"()]*"(_\w+)"', text)) - OURS
+            assert around == set(), f"{path.name} reads {around} around the switch; use private_reads"
     listed = {attribute for _, _, attribute in GUARDED} | OURS
     mangled = {name.replace("_RTCRtpSender", "").replace("_RTCRtpReceiver", "") for name in read}
     assert mangled - listed == set()
+
+
+def test_with_the_switch_off_a_call_goes_on_and_nothing_private_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(SWITCH_ENV, "0")
+    held: list[object] = []
+
+    async def script(session: Session) -> None:
+        assert session.voice is not None
+
+        async def on_heard(_ledger: object, turn: HeardTurn) -> None:
+            held.append(turn.heard_text)
+
+        session.voice.add_event_handler("on_heard", on_heard)
+        await session.say("what trains are there to ghent")
+        await session.answered()
+
+    outcome = play(script, Answers("There is one at nine."), ours=True, tts=EspeakTTSService)
+    assert held, "what was heard needs no private attribute"
+    assert not [error for error in outcome.log.errors if "embedding" not in error]
+    tts = EspeakTTSService(settings=EspeakTTSService.Settings(words_per_minute=170))
+    assert private(tts, "_settings") is None
+    assert install_turn_hold(bare_pair().user()) is False
+    assert not has_private(tts, "_settings")
 
 
 # -- without them

@@ -15,6 +15,7 @@ PACKAGE = Path(pipecat_voicectx.__file__).parent
 # A package may import from packages of a lower rank and from itself. Same rank, other name: not.
 RANKS = {
     "errors": 0,
+    "private_reads": 0,
     "signals": 1,
     "states": 2,
     "playback": 2,
