@@ -44,6 +44,7 @@ from pipecat_voicectx.signals.concealment_pattern import (
 )
 from pipecat_voicectx.signals.discontinuous import DiscontinuousSender
 from pipecat_voicectx.sources.client_messages import RTVI_MESSAGE_TYPE, is_client_message
+from pipecat_voicectx.sources.daily_stats import DailyStatsSource
 from pipecat_voicectx.sources.small_webrtc import SmallWebRTCLink
 from pipecat_voicectx.sources.stats_source import StatsSource
 from pipecat_voicectx.states.network import NetworkConfig, NetworkEstimator, NetworkSource, NetworkState
@@ -82,7 +83,7 @@ class NetworkTracker(AudioLane):
     ) -> None:
         """Args:
         transport: The bot's transport. SmallWebRTC: its statistics are read, mutes are heard and the jitter buffer
-            is replaced. Others: arrivals, presentation times and samples remain.
+            is replaced. Daily: its client's statistics are read. Others: arrivals, presentation times, samples.
         stats: Further sources of reception counters.
         config: Thresholds.
         stt: The service that short holes are filled for, where the configuration asks for it.
@@ -95,7 +96,8 @@ class NetworkTracker(AudioLane):
         self._gate = SilenceGate()
         self._patterns = ConcealmentPatternDetector()
         self._cuts = AbruptCutDetector()
-        self._poller = StatsPoller(stats, self._estimator)
+        daily = [DailyStatsSource(transport)] if DailyStatsSource.fits(transport) else []
+        self._poller = StatsPoller([*stats, *daily], self._estimator)
         self._link = SmallWebRTCLink.of(transport, on_hole_secs=self._on_hole)
         self._track_muted = False
         self._dtx = DiscontinuousSender()

@@ -29,6 +29,11 @@ class DailyStatsSource:
 
     source = NetworkSource.DAILY_STATS
 
+    @staticmethod
+    def fits(transport: Any) -> bool:
+        """Whether it is Daily's transport, and its client can be reached."""
+        return type(transport).__name__ == "DailyTransport" and _client_of(transport) is not None
+
     def __init__(self, transport: Any) -> None:
         self._transport = transport
         self._last_report: object = None
@@ -46,6 +51,8 @@ class DailyStatsSource:
             return None
         now_secs = time.monotonic()
         report = latest.get("timestamp")
+        if report is None:  # before the first report
+            return None
         if report != self._last_report:
             if self._last_secs is not None:
                 self._count(latest, now_secs - self._last_secs)

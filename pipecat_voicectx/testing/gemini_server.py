@@ -47,12 +47,15 @@ class GeminiServer:
     """Of the input audio."""
     violations: list[str] = field(default_factory=list)
     """Messages the protocol does not know."""
+    certificate: bytes = b""
+    """The server's own, as PEM: for a client in another process, by SSL_CERT_FILE."""
     _server: Server | None = None
     _socket: ServerConnection | None = None
     _speaking: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> GeminiServer:
-        self._server = await serve(self._serve, "127.0.0.1", 0, max_size=None, ssl=_server_tls())
+        tls, self.certificate = _server_tls()
+        self._server = await serve(self._serve, "127.0.0.1", 0, max_size=None, ssl=tls)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -62,14 +65,19 @@ class GeminiServer:
             await self._server.wait_closed()
 
     @property
-    def http_options(self) -> HttpOptions:
-        """For the client, which insists on TLS: the server's own certificate is taken without a check."""
+    def url(self) -> str:
+        """For GOOGLE_GEMINI_BASE_URL."""
         assert self._server is not None
         host, port = next(iter(self._server.sockets)).getsockname()[:2]
+        return f"https://{host}:{port}"
+
+    @property
+    def http_options(self) -> HttpOptions:
+        """For the client, which insists on TLS: the server's own certificate is taken without a check."""
         trusting = ssl.create_default_context()
         trusting.check_hostname = False
         trusting.verify_mode = ssl.CERT_NONE
-        return HttpOptions(base_url=f"https://{host}:{port}", async_client_args={"ssl": trusting})
+        return HttpOptions(base_url=self.url, async_client_args={"ssl": trusting})
 
     def speak(self, transcript: str, pcm: bytes) -> None:
         """The model answers."""
@@ -150,8 +158,8 @@ class GeminiServer:
                 await self._socket.send(json.dumps(message))
 
 
-def _server_tls() -> ssl.SSLContext:
-    """A context with a certificate of its own, valid on virtual time too."""
+def _server_tls() -> tuple[ssl.SSLContext, bytes]:
+    """A context with a certificate of its own, valid on virtual time too; and that certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     certificate = (
@@ -168,8 +176,9 @@ def _server_tls() -> ssl.SSLContext:
         .sign(key, hashes.SHA256())
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    public = certificate.public_bytes(serialization.Encoding.PEM)
     with tempfile.NamedTemporaryFile(suffix=".pem") as file:
-        file.write(certificate.public_bytes(serialization.Encoding.PEM))
+        file.write(public)
         file.write(
             key.private_bytes(
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -177,4 +186,4 @@ def _server_tls() -> ssl.SSLContext:
         )
         file.flush()
         context.load_cert_chain(file.name)
-    return context
+    return context, public

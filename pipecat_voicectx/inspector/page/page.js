@@ -312,7 +312,7 @@ function drawNet(svg, y, items, lane) {
     const next = S.net[S.net.indexOf(n) + 1], end = next ? next.at : S.end;
     svgEl(svg, "rect", { x: x(n.at), y: y + 25, width: Math.max(x(end) - x(n.at), 1), height: 5, class: `net-${n.v.band}` });
     const bad = n.v.band === "poor" || n.v.band === "degraded";
-    if (bad && x(n.at) > free) { text(svg, x(n.at), y + 42, "tick red", `line ${n.v.band}`); free = x(n.at) + 84; }
+    if (bad && x(n.at) > free) { text(svg, x(n.at), y + 42, "tick red", n.v.band); free = x(n.at) + 84; }
     hit(svg, lane, index, n.at, end, y + 16, 26);
   }
 }
