@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from itertools import count as counting
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,8 +105,8 @@ class _LoadedRows:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[str]]) -> _LoadedRows:
-        known: dict[str, int] = {}
-        numbers = np.array([known.setdefault(word, len(known)) for words in rows for word in words], np.int64)
+        known: defaultdict[str, int] = defaultdict(counting().__next__)
+        numbers = np.fromiter(map(known.__getitem__, chain.from_iterable(rows)), np.int64)
         row_of = np.repeat(np.arange(len(rows), dtype=np.int64), [len(words) for words in rows])
         pairs, counts = np.unique(row_of * max(1, len(known)) + numbers, return_counts=True)
         row_of, numbers = np.divmod(pairs, max(1, len(known)))

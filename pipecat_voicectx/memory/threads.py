@@ -94,6 +94,9 @@ class ThreadBook:
     def __len__(self) -> int:
         return len(self._threads)
 
+    def __contains__(self, page_id: object) -> bool:
+        return page_id in self._of_page
+
     def threads(self) -> list[VoiceThread]:
         """All threads, oldest first."""
         return list(self._threads.values())

@@ -13,27 +13,30 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from pipecat_voicectx.errors import UnavailableError, VoiceContextError
-from pipecat_voicectx.memory.index import FloatArray, IndexedTurn, PageIndex
+from pipecat_voicectx.memory.index import FloatArray, PageIndex
 from pipecat_voicectx.memory.pages import Owner, VoicePage, emptied_page
 from pipecat_voicectx.memory.ranking import PageQuery, RankedPage, RankingWeights, rank_pages
 from pipecat_voicectx.memory.resume import LastSession, last_session
 from pipecat_voicectx.memory.scene import HeardAs, SceneIndex
+from pipecat_voicectx.memory.scene_ranking import with_scenes
 from pipecat_voicectx.memory.summary import SUMMARIZER_NAME, summarize_exchange
-from pipecat_voicectx.memory.threads import ThreadBook, VoiceThread, page_vector
+from pipecat_voicectx.memory.threads import VoiceThread, page_vector
 from pipecat_voicectx.memory.tokens import tokenize
 from pipecat_voicectx.projection.topics import TopicSummary
 from pipecat_voicectx.stores.embedders import Embedder, EmbeddingThread
 from pipecat_voicectx.stores.page_embedding import embed_page
-from pipecat_voicectx.stores.page_store import (
-    DEFAULT_LOAD_LIMIT,
-    PageStore,
-    WriteTicket,
-    open_page_store,
+from pipecat_voicectx.stores.page_loading import (
+    LoadedPages,
+    PageStoreConfig,
+    indexed_page,
+    indexed_turns,
+    load_pages,
 )
+from pipecat_voicectx.stores.page_store import PageStore, WriteTicket
 from pipecat_voicectx.stores.query_search import QuerySearch
 from pipecat_voicectx.stores.stored_pages import StoredPage
 from pipecat_voicectx.stores.summarizer import PageSummarizer
@@ -44,30 +47,10 @@ __all__ = ["MemoryStatus", "PageMemory", "PageStoreConfig", "PageWrite"]
 
 # Chosen: what the database adds for an owner with more pages than are loaded.
 _BEYOND_HITS = 10
-# Chosen: a page that sounds as asked for beats one that shares words alone (about 1.0), not one that shares both.
-_SCENE_BONUS = 1.0
 # Chosen: among so many, a page that sounds as asked for is also ranked by its words.
 _SCENE_HITS = 200
 # Chosen: more than a block takes.
 _HITS = 12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageStoreConfig:
-    """Where pages live. Give `path` (embedded Qdrant, one process) or `url` and `journal_dir` (a server)."""
-
-    path: str | Path | None = None
-    url: str | None = None
-    api_key: str | None = None
-    journal_dir: str | Path | None = None
-    load_limit: int = DEFAULT_LOAD_LIMIT
-    """Newest pages of an owner held in the in-process index."""
-
-    @property
-    def folder(self) -> Path | None:
-        """Where a memory keeps what is not in the database. None: nowhere."""
-        folder = self.path if self.path is not None else self.journal_dir
-        return Path(folder).expanduser().absolute() if folder is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,21 +168,26 @@ class PageMemory:
         """
         if self._config is None:
             return
+        load = partial(load_pages, self._config, owner=self._owner, embedder=self._embedder)
         try:
-            index, stored, book = await in_background(self._open_and_load)
-        except VoiceContextError:
+            loaded = await in_background(load)
+            self._store = loaded.store
+            self._take(loaded)
+            # Searchable from here on; the database itself takes its time to open.
+            self._keeper.book = await in_background(self._keeper.loaded, loaded.store, loaded.stored)
+            await in_background(loaded.store.ready)
+        finally:
             self._opened.set()
-            raise
-        self._index = index
-        self._keeper.book = book
-        earlier = {item.page.id: item.page for item in stored}
+
+    def _take(self, loaded: LoadedPages) -> None:
+        self._index, self._has_more = loaded.index, loaded.has_more
+        earlier = {item.page.id: item.page for item in loaded.stored}
         current, self._pages = self._pages, earlier
         self._scenes = SceneIndex(earlier.values())
         self._last_session = last_session(list(earlier.values()), current_session_id=self._session_id)
         self._loaded = True
         for page in current.values():
             self._index_page(page)
-        self._opened.set()
 
     async def identify(self, owner: Owner, store: PageStoreConfig | None) -> list[VoicePage]:
         """The caller turned out to be `owner`: loads their pages; this session's become theirs.
@@ -221,6 +209,8 @@ class PageMemory:
 
     def preload(self, stored: Sequence[StoredPage]) -> None:
         """Adds pages that are kept elsewhere, with their vectors; they are not written. For benches and imports."""
+        if not len(self._index):
+            self._index.load(map(indexed_page, stored))
         for item in stored:
             self._index_page(item.page)
             self._index.set_vectors(item.page.id, item.vectors)
@@ -298,7 +288,7 @@ class PageMemory:
         hits = self._search.rank(text, exclude=exclude, limit=wanted, provisional=provisional)
         hits = self._keeper.with_bonus(hits)
         if sounding:
-            hits = _with_scenes(hits, {key for key in sounding if key not in exclude}, self._pages)
+            hits = with_scenes(hits, {key for key in sounding if key not in exclude}, self._pages)
         return hits[:limit]
 
     def sounding(self, text: str) -> Mapping[str, frozenset[HeardAs]]:
@@ -352,35 +342,11 @@ class PageMemory:
         if store is not None:
             await in_background(store.close)
 
-    def _open_and_load(self) -> tuple[PageIndex, list[StoredPage], ThreadBook]:
-        config = self._config
-        assert config is not None
-        store = open_page_store(
-            config.path,
-            embedder=self._embedder,
-            url=config.url,
-            api_key=config.api_key,
-            journal_dir=config.journal_dir,
-        )
-        try:
-            stored = store.load(self._owner, limit=config.load_limit)
-            self._has_more = len(stored) == config.load_limit
-            index = PageIndex(dimension=self._embedder.dimension, max_pages=max(10, 2 * config.load_limit))
-            for item in stored:
-                index.upsert(item.page.id, session=item.page.session_id, turns=_turns(item.page))
-                index.set_vectors(item.page.id, item.vectors)
-            book = self._keeper.loaded(store, stored)
-        except BaseException:
-            store.close()
-            raise
-        self._store = store
-        return index, stored, book
-
     def _index_page(self, page: VoicePage) -> None:
         self._pages[page.id] = page
         self._unindexed.pop(page.id, None)
         self._scenes.add(page)
-        self._index.upsert(page.id, session=page.session_id, turns=_turns(page))
+        self._index.upsert(page.id, session=page.session_id, turns=indexed_turns(page))
 
     def _index_rest(self, *, exclude: Collection[str] = ()) -> None:
         """Indexes what was added, in the order of its arrival, unless all of it is excluded from the search."""
@@ -468,30 +434,11 @@ class PageMemory:
         for stored in new:
             self._pages[stored.page.id] = stored.page
             # Its neighbours are not here: a session of its own keeps foreign turns out of its window.
-            self._index.upsert(stored.page.id, session=f"beyond {stored.page.id}", turns=_turns(stored.page))
+            self._index.upsert(
+                stored.page.id, session=f"beyond {stored.page.id}", turns=indexed_turns(stored.page)
+            )
             self._index.set_vectors(stored.page.id, stored.vectors)
         return bool(new)
-
-
-def _with_scenes(
-    hits: list[RankedPage], sounding: set[str], pages: Mapping[str, VoicePage]
-) -> list[RankedPage]:
-    """The hits with those first that sound as asked for, whatever their words; the newest first among equals."""
-    known = {hit.key: hit for hit in hits}
-    raised: list[RankedPage] = []
-    for key in sounding:
-        hit = known.pop(key, None) or RankedPage(key, 0.0, 0.0, 0.0, 0.0)
-        # It matches the request's own words for a sound: as good as a word that was said.
-        raised.append(replace(hit, score=hit.score + _SCENE_BONUS, lexical=1.0))
-    return sorted(
-        [*raised, *known.values()],
-        key=lambda hit: (hit.score, pages[hit.key].started_wall_secs),
-        reverse=True,
-    )
-
-
-def _turns(page: VoicePage) -> list[IndexedTurn]:
-    return [IndexedTurn(speaker="user", text=page.user_text), IndexedTurn(speaker="bot", text=page.bot_text)]
 
 
 def new_session_id() -> str:

@@ -23,35 +23,25 @@ from loguru import logger
 from pipecat_voicectx.errors import BadInputError, UnavailableError, UsageError
 from pipecat_voicectx.memory.index import FloatArray
 from pipecat_voicectx.memory.pages import Owner, VoicePage
-from pipecat_voicectx.memory.text import strip_for_embedding
+from pipecat_voicectx.stores.copied_pages import CopiedPages
 from pipecat_voicectx.stores.embedders import Embedder
 from pipecat_voicectx.stores.folder_lock import lock_folder, unlock
 from pipecat_voicectx.stores.journal import Journal, JournalEntry
 from pipecat_voicectx.stores.journaled_pages import entry_page, is_owned, says_something
-from pipecat_voicectx.stores.qdrant_pages import EmbedderStamp, QdrantPages, StoredPage, StoredThread
+from pipecat_voicectx.stores.page_embedding import embed_page
+from pipecat_voicectx.stores.qdrant_pages import QdrantPages
+from pipecat_voicectx.stores.stored_pages import EmbedderStamp, StoredPage, StoredThread
 from pipecat_voicectx.stores.write_ticket import PageStoreStats, WriteTicket
 
-__all__ = ["PageStore", "PageStoreStats", "WriteTicket", "open_page_store", "page_texts", "reembed"]
+__all__ = ["PageStore", "PageStoreStats", "WriteTicket", "open_page_store", "reembed"]
 
 T = TypeVar("T")
+
 
 # Chosen: see `voicectx bench memory`; above this the oldest pages are found by the database only.
 DEFAULT_LOAD_LIMIT = 10_000
 # Chosen: a page that an answering database refuses this often is set aside.
 _MAX_ATTEMPTS = 3
-
-
-def page_texts(page: VoicePage) -> tuple[str, str]:
-    """What of a page is embedded: the user's and the heard text, stripped."""
-    return strip_for_embedding(page.user_text), strip_for_embedding(page.bot_text)
-
-
-def embed_page(embedder: Embedder, page: VoicePage) -> tuple[FloatArray | None, FloatArray | None]:
-    """Vectors of a page's two turns; None for an empty turn. Blocks."""
-    texts = page_texts(page)
-    vectors = iter(embedder.embed([text for text in texts if text]))
-    user, bot = (next(vectors) if text else None for text in texts)
-    return user, bot
 
 
 class PageStore:
@@ -94,7 +84,7 @@ class PageStore:
     def submit_threads(self, threads: Sequence[StoredThread]) -> Future[None]:
         """Queues threads for writing. Not journaled: a lost one is made anew from its pages."""
         try:
-            return self._thread.submit(lambda: self._pages.upsert_threads(threads))
+            return self._thread.submit(lambda: self._stored.upsert_threads(list(threads)))
         except RuntimeError as error:
             closed: Future[None] = Future()
             closed.set_exception(UnavailableError(f"page store {self._key} is closed: {error}"))
@@ -102,11 +92,19 @@ class PageStore:
 
     def load_threads(self, owner: Owner) -> list[StoredThread]:
         """The owner's threads."""
-        return self.submit(lambda pages: pages.load_threads(owner)).result()
+        return self._thread.submit(lambda: self._stored.load_threads(owner)).result()
 
     def submit(self, function: Callable[[QdrantPages], T]) -> Future[T]:
         """Runs `function` with the database on the store's thread."""
         return self._thread.submit(lambda: function(self._pages))
+
+    def ready(self) -> None:
+        """Waits until the database is open, which it need not be for the first `load`.
+
+        Raises:
+            UnavailableError: It does not open. Pages are kept in the journal until it does.
+        """
+        self.submit(lambda _pages: None).result()
 
     def load(self, owner: Owner, *, limit: int = DEFAULT_LOAD_LIMIT) -> list[StoredPage]:
         """The owner's pages, oldest first, the newest `limit` of them; waits for writes queued before.
@@ -168,7 +166,7 @@ class PageStore:
             poisoned=journal.poisoned,
             torn=journal.torn,
             unembedded=self._unembedded,
-            refused_owner=self._pages.refused_owner,
+            refused_owner=self._stored.refused_owner,
         )
 
     def close(self) -> None:
@@ -186,14 +184,28 @@ class PageStore:
         folder = Path(self._key.removeprefix("journal:")) if path is None else path
         self._lock_file = lock_folder(folder)
         try:
-            stamp = EmbedderStamp(name=self._embedder.name, dimension=self._embedder.dimension)
-            database = folder / "qdrant" if path is not None else None
-            self._pages = QdrantPages(path=database, url=url, api_key=api_key, stamp=stamp)
             self._journal = Journal.open(folder / "journal.jsonl")
+            self._stored = CopiedPages(
+                folder=path,
+                url=url,
+                api_key=api_key,
+                stamp=EmbedderStamp(name=self._embedder.name, dimension=self._embedder.dimension),
+                later=self._thread.submit,
+            )
         except BaseException:
             unlock(self._lock_file)
             raise
-        self._retry_pending()
+        if self._stored.is_open:
+            self._retry_pending()
+
+    @property
+    def _pages(self) -> QdrantPages:
+        """The database, on the store's thread; what was waiting for it is stored when it opens."""
+        was_open = self._stored.is_open
+        database = self._stored.database
+        if not was_open:
+            self._retry_pending()
+        return database
 
     def _shut(self) -> None:
         try:
@@ -204,7 +216,7 @@ class PageStore:
 
     def _shut_on_thread(self) -> None:
         self._journal.close()
-        self._pages.close()
+        self._stored.close()
         unlock(self._lock_file)
 
     def _journal_write(self, page: VoicePage, ticket: WriteTicket) -> None:
@@ -239,7 +251,7 @@ class PageStore:
                 self._embedder_failed = True
                 logger.warning("pages are stored without vectors for now: {}", type(error).__name__)
         stored = StoredPage(page, vectors)
-        self._pages.upsert(stored)
+        self._stored.upsert(stored)
         self._written += 1
         return stored
 
@@ -272,7 +284,7 @@ class PageStore:
         return True
 
     def _load(self, owner: Owner, limit: int) -> list[StoredPage]:
-        stored = {item.page.id: item for item in self._pages.load(owner, limit=limit)}
+        stored = {item.page.id: item for item in self._stored.load(owner, limit=limit)}
         for entry in self._journal.pending():
             try:
                 page = entry_page(entry)
@@ -286,7 +298,7 @@ class PageStore:
         return ordered[-limit:]
 
     def _erase(self, owner: Owner) -> int:
-        erased = self._pages.erase(owner)
+        erased = self._stored.erase(owner)
         self._journal.erase(lambda body: is_owned(body, owner))
         left = self._pages.count(owner)
         if left:
@@ -364,6 +376,7 @@ def reembed(path: str | Path, old: Embedder, new: Embedder) -> int:
             for item in stored:
                 database.upsert(item)
             database.drop(previous)
+            store._stored.drop_copy()
 
         store.submit(move).result()
     finally:

@@ -14,16 +14,13 @@ and half precision moves no cosine by more than 0.001.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from qdrant_client import QdrantClient, models
 
 from pipecat_voicectx.errors import (
@@ -34,8 +31,18 @@ from pipecat_voicectx.errors import (
 )
 from pipecat_voicectx.memory.index import FloatArray
 from pipecat_voicectx.memory.pages import PAGE_SCHEMA_VERSION, Owner, VoicePage
+from pipecat_voicectx.stores.stored_pages import (
+    EmbedderStamp,
+    StoredPage,
+    StoredThread,
+    mean_vector,
+    page_payload,
+    thread_of,
+    thread_payload,
+    unpacked,
+)
 
-__all__ = ["EmbedderStamp", "QdrantPages", "StoredPage", "StoredThread", "collection_name"]
+__all__ = ["QdrantPages", "collection_name"]
 
 _META = "voicectx_meta"
 _META_POINT = "00000000-0000-4000-8000-0000000ec0de"
@@ -44,34 +51,6 @@ _SCROLL = 1_000
 _SCROLL_EMBEDDED = 10_000_000
 # Chosen: a server on the same network answers in milliseconds; nothing on the response path waits for this.
 _SERVER_TIMEOUT_SECS = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbedderStamp:
-    """Which embedder made a store's vectors."""
-
-    name: str
-    dimension: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredPage:
-    """A page with the vectors of its two turns; None where a turn is empty or could not be embedded."""
-
-    page: VoicePage
-    vectors: tuple[FloatArray | None, FloatArray | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredThread:
-    """A thread as it is kept: references to pages, and its summary."""
-
-    id: str
-    owner: Owner
-    leader: FloatArray
-    page_ids: tuple[str, ...]
-    summary: str
-    summarized_pages: int
 
 
 def collection_name(stamp: EmbedderStamp, kind: str = "pages") -> str:
@@ -110,7 +89,9 @@ class QdrantPages:
         """
         size = self._stamp.dimension
         points = [
-            models.PointStruct(id=item.page.id, vector=_mean(item.vectors, size), payload=_payload(item))
+            models.PointStruct(
+                id=item.page.id, vector=mean_vector(item.vectors, size), payload=page_payload(item)
+            )
             for item in pages
         ]
         self._call("upsert", lambda: self._client.upsert(self._collection, points, wait=True))
@@ -163,7 +144,7 @@ class QdrantPages:
     def upsert_threads(self, threads: Sequence[StoredThread]) -> None:
         """Writes threads under their ids."""
         points = [
-            models.PointStruct(id=thread.id, vector=thread.leader.tolist(), payload=_thread_payload(thread))
+            models.PointStruct(id=thread.id, vector=thread.leader.tolist(), payload=thread_payload(thread))
             for thread in threads
         ]
         if points:
@@ -171,7 +152,7 @@ class QdrantPages:
 
     def load_threads(self, owner: Owner) -> list[StoredThread]:
         """All threads of an owner."""
-        threads = [_thread(owner, record.payload) for record in self._records(self._threads, owner)]
+        threads = [thread_of(owner, record.payload) for record in self._records(self._threads, owner)]
         self.refused_owner += sum(thread is None for thread in threads)
         return [thread for thread in threads if thread is not None]
 
@@ -310,7 +291,7 @@ class QdrantPages:
         """The page of a hit, after a second look at whose it is."""
         try:
             page = VoicePage.from_json(json.loads(payload["page"]))
-            vectors = _unpacked(payload["vectors"])
+            vectors = unpacked(payload["vectors"])
         except (BadInputError, KeyError, TypeError, ValueError):
             self.unreadable += 1
             return None
@@ -335,66 +316,3 @@ def _filter(owner: Owner) -> models.Filter:
             models.FieldCondition(key="agent_id", match=models.MatchValue(value=owner.agent_id)),
         ]
     )
-
-
-def _payload(stored: StoredPage) -> dict[str, str]:
-    return {
-        "user_id": stored.page.owner.user_id,
-        "agent_id": stored.page.owner.agent_id,
-        "session_id": stored.page.session_id,
-        "page": json.dumps(stored.page.to_json(), ensure_ascii=False),
-        "vectors": _packed(stored.vectors),
-    }
-
-
-def _thread_payload(thread: StoredThread) -> dict[str, Any]:
-    return {
-        "user_id": thread.owner.user_id,
-        "agent_id": thread.owner.agent_id,
-        "id": thread.id,
-        "leader": _packed((thread.leader, None)),
-        "pages": list(thread.page_ids),
-        "summary": thread.summary,
-        "summarized_pages": thread.summarized_pages,
-    }
-
-
-def _thread(owner: Owner, payload: Any) -> StoredThread | None:
-    """The thread of a hit; None when it is another owner's or damaged."""
-    try:
-        leader, _ = _unpacked(payload["leader"])
-        if leader is None or (payload["user_id"], payload["agent_id"]) != (owner.user_id, owner.agent_id):
-            return None
-        return StoredThread(
-            id=str(payload["id"]),
-            owner=owner,
-            leader=leader,
-            page_ids=tuple(str(page) for page in payload["pages"]),
-            summary=str(payload["summary"]),
-            summarized_pages=int(payload["summarized_pages"]),
-        )
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
-def _packed(vectors: tuple[FloatArray | None, FloatArray | None]) -> str:
-    """Both vectors as text, `.` between them; nothing in place of a missing one."""
-    return ".".join(
-        "" if vector is None else base64.b64encode(vector.astype(np.float16).tobytes()).decode()
-        for vector in vectors
-    )
-
-
-def _unpacked(text: str) -> tuple[FloatArray | None, FloatArray | None]:
-    user, bot = (
-        np.frombuffer(base64.b64decode(part), np.float16).astype(np.float32) if part else None
-        for part in text.split(".")
-    )
-    return user, bot
-
-
-def _mean(vectors: tuple[FloatArray | None, FloatArray | None], dimension: int) -> list[float]:
-    """One vector for the page; all zeros, which nothing is similar to, when it could not be embedded."""
-    known = [vector for vector in vectors if vector is not None]
-    mean = np.mean(known, axis=0) if known else np.zeros(dimension, np.float32)
-    return [float(value) for value in mean]

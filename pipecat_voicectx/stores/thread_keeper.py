@@ -24,7 +24,7 @@ from pipecat_voicectx.memory.threads import (
     summarize_thread,
 )
 from pipecat_voicectx.stores.page_store import PageStore
-from pipecat_voicectx.stores.qdrant_pages import StoredPage, StoredThread
+from pipecat_voicectx.stores.stored_pages import StoredPage, StoredThread
 
 __all__ = ["ThreadKeeper"]
 
@@ -48,7 +48,7 @@ class ThreadKeeper:
         """Whose threads are loaded and stored from now on."""
         self._owner = owner
 
-    def loaded(self, store: PageStore, stored: list[StoredPage]) -> ThreadBook:
+    def loaded(self, store: PageStore, stored: Sequence[StoredPage]) -> ThreadBook:
         """The stored threads of these pages; pages that a crash kept out of them join now. Blocks."""
         book = ThreadBook(config=self.book.config)
         there = {item.page.id for item in stored}
@@ -57,10 +57,15 @@ class ThreadKeeper:
             if pages:
                 kept = VoiceThread(thread.id, thread.leader, pages, thread.summary, thread.summarized_pages)
                 book.restore([kept])
+        changed: dict[str, VoiceThread] = {}
         for item in stored:
+            if item.page.id in book or not (item.page.user_text and item.page.bot_text):
+                continue
             vector = page_vector(item.vectors)
-            if vector is not None and item.page.user_text and item.page.bot_text:
-                book.add(item.page.id, vector)
+            if vector is not None:
+                changed.update((thread.id, thread) for thread in book.add(item.page.id, vector))
+        if changed:
+            store.submit_threads([self._stored(thread) for thread in changed.values()])
         return book
 
     def with_bonus(self, hits: list[RankedPage]) -> list[RankedPage]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from pipecat_voicectx.stores.qdrant_pages import StoredPage
+from pipecat_voicectx.stores.stored_pages import StoredPage
 
 __all__ = ["PageStoreStats", "WriteTicket"]
 

@@ -12,7 +12,7 @@ from pipecat_voicectx.projection import recall_plans
 from pipecat_voicectx.projection.recall import RecallPlan, plan_recall
 from pipecat_voicectx.stores import query_search
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
-from pipecat_voicectx.stores.qdrant_pages import StoredPage
+from pipecat_voicectx.stores.stored_pages import StoredPage
 from pipecat_voicectx.testing.memory_call import MemoryCall, in_calls
 from tests.memory.builders import ANN, page
 

@@ -218,9 +218,25 @@ def test_a_damaged_journal_tail_is_cut_and_the_store_opens(tmp_path: Path) -> No
     store.close()
 
 
-def test_a_damaged_database_is_a_clear_error(tmp_path: Path) -> None:
-    open_page_store(tmp_path / "m", embedder=LexicalEmbedder()).close()
+def test_a_damaged_database_is_a_clear_error_and_pages_stay_in_the_journal(tmp_path: Path) -> None:
+    opened = open_page_store(tmp_path / "m", embedder=LexicalEmbedder())
+    write(opened, page(0, "A walrus."))
+    opened.load(ANN)
+    opened.close()
     (tmp_path / "m" / "qdrant" / "meta.json").write_text("{not json")
+    opened = open_page_store(tmp_path / "m", embedder=LexicalEmbedder())
+    try:
+        assert [item.page.user_text for item in opened.load(ANN)] == ["A walrus."], "from the copy"
+        with pytest.raises(UnavailableError, match="does not open"):
+            opened.ready()
+        ticket = opened.submit_write(page(1, "A zebra."))
+        ticket.journaled.result(10)
+        with pytest.raises(UnavailableError, match="does not open"):
+            ticket.stored.result(10)
+        assert [item.page.user_text for item in opened.load(ANN)] == ["A walrus.", "A zebra."]
+    finally:
+        opened.close()
+    (tmp_path / "m" / "pages.sqlite").unlink()
     with pytest.raises(UnavailableError, match="does not open"):
         open_page_store(tmp_path / "m", embedder=LexicalEmbedder())
 

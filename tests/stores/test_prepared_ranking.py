@@ -12,7 +12,7 @@ from pipecat_voicectx.memory.pages import VoicePage
 from pipecat_voicectx.memory.ranking import RankedPage, rank_pages
 from pipecat_voicectx.stores import query_search
 from pipecat_voicectx.stores.page_memory import PageMemory
-from pipecat_voicectx.stores.qdrant_pages import StoredPage
+from pipecat_voicectx.stores.stored_pages import StoredPage
 from tests.memory.builders import page
 
 PAGES = [page(n, f"I like the garden of house {n}.", f"House {n} has a pond.") for n in range(8)]

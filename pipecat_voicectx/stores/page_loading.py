@@ -1,0 +1,85 @@
+"""Opening a store for one owner: their pages and the index of them, in a worker thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipecat_voicectx.memory.index import IndexedPage, IndexedTurn, PageIndex
+from pipecat_voicectx.memory.pages import Owner, VoicePage
+from pipecat_voicectx.stores.embedders import Embedder
+from pipecat_voicectx.stores.page_store import DEFAULT_LOAD_LIMIT, PageStore, open_page_store
+from pipecat_voicectx.stores.stored_pages import StoredPage
+
+__all__ = ["LoadedPages", "PageStoreConfig", "indexed_page", "indexed_turns", "load_pages"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageStoreConfig:
+    """Where pages live. Give `path` (embedded Qdrant, one process) or `url` and `journal_dir` (a server)."""
+
+    path: str | Path | None = None
+    url: str | None = None
+    api_key: str | None = None
+    journal_dir: str | Path | None = None
+    load_limit: int = DEFAULT_LOAD_LIMIT
+    """Newest pages of an owner held in the in-process index."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where a memory keeps what is not in the database. None: nowhere."""
+        folder = self.path if self.path is not None else self.journal_dir
+        return Path(folder).expanduser().absolute() if folder is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedPages:
+    """One owner's pages, searchable."""
+
+    store: PageStore
+    index: PageIndex
+    stored: Sequence[StoredPage]
+    """Oldest first."""
+    has_more: bool
+    """Whether the database may have older ones."""
+
+
+def load_pages(config: PageStoreConfig, *, owner: Owner, embedder: Embedder) -> LoadedPages:
+    """Opens the store and indexes the owner's newest pages. Blocks.
+
+    Raises:
+        VoiceContextError: The store does not open.
+    """
+    store = open_page_store(
+        config.path,
+        embedder=embedder,
+        url=config.url,
+        api_key=config.api_key,
+        journal_dir=config.journal_dir,
+    )
+    try:
+        stored = store.load(owner, limit=config.load_limit)
+        index = PageIndex(dimension=embedder.dimension, max_pages=max(10, 2 * config.load_limit))
+        index.load(map(indexed_page, stored))
+    except BaseException:
+        store.close()
+        raise
+    return LoadedPages(store=store, index=index, stored=stored, has_more=len(stored) == config.load_limit)
+
+
+def indexed_page(stored: StoredPage) -> IndexedPage:
+    """A stored page as the index takes it."""
+    page = stored.page
+    return IndexedPage(
+        key=page.id,
+        session=page.session_id,
+        turns=indexed_turns(page),
+        terms=stored.terms,
+        vectors=stored.vectors,
+    )
+
+
+def indexed_turns(page: VoicePage) -> tuple[IndexedTurn, IndexedTurn]:
+    """A page's two turns as the index takes them."""
+    return IndexedTurn(speaker="user", text=page.user_text), IndexedTurn(speaker="bot", text=page.bot_text)
