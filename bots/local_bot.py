@@ -1,4 +1,4 @@
-"""A travel assistant, over WebRTC, Daily or an eval harness, with or without pipecat-voicectx.
+"""A travel assistant, over WebRTC, Daily, LiveKit, a WebSocket or an eval harness, with or without pipecat-voicectx.
 
     python bots/local_bot.py              then open http://localhost:7860 and talk
     python bots/local_bot.py -t daily     the same in a Daily room (needs DAILY_API_KEY)
@@ -53,6 +53,21 @@ def daily_params():
     return DailyParams(audio_in_enabled=True, audio_out_enabled=True)
 
 
+def livekit_params():
+    from pipecat.transports.livekit.transport import LiveKitParams
+
+    return LiveKitParams(audio_in_enabled=True, audio_out_enabled=True)
+
+
+def websocket_params():
+    from pipecat.serializers.protobuf import ProtobufFrameSerializer
+    from pipecat.transports.websocket.fastapi import FastAPIWebsocketParams
+
+    return FastAPIWebsocketParams(
+        audio_in_enabled=True, audio_out_enabled=True, serializer=ProtobufFrameSerializer()
+    )
+
+
 def eval_params():
     from pipecat.evals.transport import EvalTransportParams
 
@@ -62,6 +77,8 @@ def eval_params():
 transport_params = {
     "webrtc": lambda: TransportParams(audio_in_enabled=True, audio_out_enabled=True),
     "daily": daily_params,
+    "livekit": livekit_params,
+    "websocket": websocket_params,
     "eval": eval_params,
 }
 

@@ -27,6 +27,7 @@ from pipecat_voicectx.demo.parts import BotSettings, choose_embedder, choose_par
 from pipecat_voicectx.demo.startup import preload
 from pipecat_voicectx.demo.trips import FIND_TRIPS, find_trips
 from pipecat_voicectx.inspector.mount import mount_on_runner, show
+from pipecat_voicectx.sources.caller_id import caller_number
 
 SYSTEM_PROMPT = (
     "You are Ada, the travel assistant of a small agency, on the telephone. Speak in short, plain sentences. "
@@ -44,9 +45,8 @@ transport_params = dict.fromkeys(("twilio", "telnyx", "plivo", "exotel"), line_p
 
 def caller_id(runner_args: RunnerArguments) -> str | None:
     """The number the provider gives; None when it is withheld, and then nothing outlives the call."""
-    number = runner_args.call_data.from_number if runner_args.call_data else None
-    digits = "".join(character for character in number or "" if character.isdigit())
-    return f"tel:+{digits}" if len(digits) >= 7 else None
+    number = caller_number(runner_args.call_data)
+    return f"tel:{number}" if number else None
 
 
 async def run_bot(transport: BaseTransport, runner_args: RunnerArguments) -> None:
