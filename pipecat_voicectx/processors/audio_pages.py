@@ -72,6 +72,9 @@ class AudioPagesConfig:
     """Where clips are kept. None: in the page store's folder."""
     max_bytes: int = DEFAULT_MAX_BYTES
     """Cap of all clips in the folder; the oldest that nothing asked for go first."""
+    keep_days: float | None = None
+    """Age at which a recording is deleted, as you promised when you asked; its page stays. None: until the cap, or
+    `erase`."""
     turn: TurnAudioConfig = field(default_factory=TurnAudioConfig)
     """Bounds of a caller's turn."""
     prompt: AudioPrompt | None = None
@@ -164,7 +167,10 @@ class AudioPages:
         """
         try:
             self._store = await asyncio.get_running_loop().run_in_executor(
-                None, lambda: open_clip_store(self._folder, max_bytes=self._config.max_bytes)
+                None,
+                lambda: open_clip_store(
+                    self._folder, max_bytes=self._config.max_bytes, keep_days=self._config.keep_days
+                ),
             )
         finally:
             self._opened.set()

@@ -16,6 +16,7 @@ import hashlib
 import io
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -41,6 +42,9 @@ _FALLBACK_RATE_HZ = 24_000
 # Chosen: speech is transparent enough to be understood again; 3 kB a second.
 _BITS_PER_SEC = 24_000
 _OWNER_CHARS = 16
+_DAY_SECS = 86_400.0
+# Chosen: a promise in days is kept to the hour.
+_LOOK_SECS = 3_600.0
 _CONTENT_CHARS = 24
 
 
@@ -52,6 +56,8 @@ class ClipStoreStats:
     bytes: int
     evicted: int
     """Clips deleted because the cap was reached."""
+    expired: int
+    """Clips deleted because they were older than is allowed."""
     damaged: int
     """Clips deleted because they could not be decoded."""
 
@@ -62,15 +68,21 @@ class ClipStore:
     Args:
         folder: Made if need be.
         max_bytes: Cap of all clips together.
+        keep_days: Age at which a clip is deleted, looked at when the store is opened and hourly while it is written to.
+            None: clips stay until the cap or `erase`.
 
     Raises:
-        UsageError: A cap below 10 kB.
+        UsageError: A cap below 10 kB, or no time at all.
         UnavailableError: PyAV is not installed, or the folder cannot be written.
     """
 
-    def __init__(self, folder: str | Path, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+    def __init__(
+        self, folder: str | Path, *, max_bytes: int = DEFAULT_MAX_BYTES, keep_days: float | None = None
+    ) -> None:
         if max_bytes < 10_000:
             raise UsageError("a clip store needs max_bytes of at least 10000")
+        if keep_days is not None and keep_days <= 0:
+            raise UsageError("a clip store needs keep_days above 0; to keep no clips, do not record")
         try:
             import av
         except ImportError as error:
@@ -78,9 +90,12 @@ class ClipStore:
         self._av: Any = av
         self._folder = Path(folder)
         self._max_bytes = max_bytes
+        self._keep_secs = keep_days * _DAY_SECS if keep_days is not None else None
+        self._next_look_secs = 0.0
         self._lock = threading.Lock()
         self._sizes: OrderedDict[str, int] = OrderedDict()
         self._evicted = 0
+        self._expired = 0
         self._damaged = 0
         self._users = 0
         self._thread: ThreadPoolExecutor | None = None
@@ -136,6 +151,8 @@ class ClipStore:
             self._write(name, data)
             self._sizes[name] = len(data)
             self._evict(keep=name)
+            if time.time() >= self._next_look_secs:
+                self._expire()
         return name
 
     def read(self, name: str, *, sample_rate_hz: int | None = None) -> tuple[bytes, int] | None:
@@ -160,7 +177,9 @@ class ClipStore:
             if name in self._sizes:
                 self._sizes.move_to_end(name)
                 with contextlib.suppress(FileNotFoundError):
-                    os.utime(self._path(name))
+                    path = self._path(name)
+                    # The time of writing stays: it says when the clip must go.
+                    os.utime(path, (time.time(), path.stat().st_mtime))
 
     def give(self, name: str, owner: Owner) -> str | None:
         """Makes a clip another owner's; returns its new name. None: it is not there any more."""
@@ -197,7 +216,11 @@ class ClipStore:
         with self._lock:
             total = sum(self._sizes.values())
             return ClipStoreStats(
-                clips=len(self._sizes), bytes=total, evicted=self._evicted, damaged=self._damaged
+                clips=len(self._sizes),
+                bytes=total,
+                evicted=self._evicted,
+                expired=self._expired,
+                damaged=self._damaged,
             )
 
     def _path(self, name: str) -> Path:
@@ -208,9 +231,22 @@ class ClipStore:
     def _scan(self) -> None:
         for leftover in self._folder.glob("*/*.tmp"):
             leftover.unlink()
-        files = [(path.stat().st_mtime, path) for path in self._folder.glob("*/*.opus")]
+        files = [(path.stat().st_atime, path) for path in self._folder.glob("*/*.opus")]
         for _, path in sorted(files, key=lambda item: item[0]):
             self._sizes[path.stem] = path.stat().st_size
+        self._expire()
+
+    def _expire(self) -> None:
+        """Deletes what is older than is allowed."""
+        self._next_look_secs = time.time() + _LOOK_SECS
+        if self._keep_secs is None:
+            return
+        oldest_secs = time.time() - self._keep_secs
+        for name in list(self._sizes):
+            with contextlib.suppress(FileNotFoundError):
+                if self._path(name).stat().st_mtime < oldest_secs:
+                    self._delete(name)
+                    self._expired += 1
 
     def _write(self, name: str, data: bytes) -> None:
         path = self._path(name)
@@ -270,18 +306,20 @@ _registry: dict[str, ClipStore] = {}
 _registry_lock = threading.Lock()
 
 
-def open_clip_store(folder: str | Path, *, max_bytes: int = DEFAULT_MAX_BYTES) -> ClipStore:
+def open_clip_store(
+    folder: str | Path, *, max_bytes: int = DEFAULT_MAX_BYTES, keep_days: float | None = None
+) -> ClipStore:
     """The store of a folder, the same one for everybody in the process; `close` it. Blocks while it looks around.
 
     Raises:
-        UsageError: A cap below 10 kB.
+        UsageError: As `ClipStore`.
         UnavailableError: PyAV is not installed, or the folder cannot be written.
     """
     path = Path(folder).expanduser().absolute()
     with _registry_lock:
         store = _registry.get(str(path))
         if store is None:
-            store = _registry[str(path)] = ClipStore(path, max_bytes=max_bytes)
+            store = _registry[str(path)] = ClipStore(path, max_bytes=max_bytes, keep_days=keep_days)
         store._users += 1
         return store
 

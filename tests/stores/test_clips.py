@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,8 @@ ANN, BEN = Owner(user_id="ann"), Owner(user_id="ben")
 
 
 def tone(secs: float, *, hertz: float = 440, rate: int = 16_000) -> bytes:
-    time = np.arange(int(secs * rate)) / rate
-    return (np.sin(2 * np.pi * hertz * time) * 8_000).astype("<i2").tobytes()
+    at_secs = np.arange(int(secs * rate)) / rate
+    return (np.sin(2 * np.pi * hertz * at_secs) * 8_000).astype("<i2").tobytes()
 
 
 def loudest_hertz(pcm: bytes, rate: int) -> float:
@@ -82,6 +83,27 @@ def test_clips_are_there_after_a_restart_and_leftovers_of_a_crash_are_not(tmp_pa
     assert clips.read(name) is not None
     assert not leftover.exists()
     assert clips.stats().clips == 1
+
+
+def test_a_clip_goes_at_the_age_that_was_promised_also_when_it_was_used_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ClipStore(tmp_path, keep_days=30)
+    old, young = (first.add(tone(1, hertz=h), sample_rate_hz=16_000, owner=ANN) for h in (300, 500))
+    path = next(path for path in files(tmp_path) if path.stem == old)
+    written_secs = time.time() - 31 * 86_400
+    os.utime(path, (written_secs, written_secs))
+    first.use(old)
+    assert first.read(old) is not None
+    again = ClipStore(tmp_path, keep_days=30)
+    assert again.read(old) is None
+    assert again.read(young) is not None
+    assert again.stats().expired == 1
+    # A bot that runs for weeks looks again while it writes.
+    later_secs = time.time() + 31 * 86_400
+    monkeypatch.setattr("pipecat_voicectx.stores.clips.time.time", lambda: later_secs)
+    again.add(tone(1, hertz=700), sample_rate_hz=16_000, owner=ANN)
+    assert again.read(young) is None
 
 
 def test_a_damaged_clip_is_deleted_and_counted(tmp_path: Path) -> None:
