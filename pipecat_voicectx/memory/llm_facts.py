@@ -28,7 +28,9 @@ from pipecat_voicectx.memory.facts import (
     Retraction,
     current_facts,
 )
+from pipecat_voicectx.memory.frames import sentence, third_person
 from pipecat_voicectx.memory.tokens import tokenize
+from pipecat_voicectx.memory.turnovers import stems
 
 __all__ = ["REPLY_SCHEMA", "LlmReply", "extraction_messages", "parse_reply", "repair_message"]
 
@@ -150,7 +152,7 @@ def parse_reply(reply: str, *, text: str, question: str = "") -> LlmReply:
     """The changes in a reply to the caller's turn `text`.
 
     Raises:
-        BadInputError: There is no JSON object in it, or it has no list of changes.
+        BadInputError: There is no JSON object in it, it has no list of changes, or none of these is one.
     """
     data, repaired = _load(reply)
     items = data.get("changes", data.get("facts"))
@@ -165,10 +167,12 @@ def parse_reply(reply: str, *, text: str, question: str = "") -> LlmReply:
         except ValidationError:
             invalid += 1
             continue
-        if item.operation == "state" and not (item.value and _grounded(item.value, said)):
+        if not _may_be_said(item, said):
             ungrounded += 1
             continue
-        changes.append(_change(item))
+        changes.append(_change(item, said))
+    if invalid and not changes and not ungrounded:
+        raise BadInputError("no item of the list has the fields of a change")
     return LlmReply(
         changes=tuple(changes),
         repaired=repaired,
@@ -178,12 +182,37 @@ def parse_reply(reply: str, *, text: str, question: str = "") -> LlmReply:
     )
 
 
+def _may_be_said(item: _Item, said: set[str]) -> bool:
+    """Whether the turn can have said so: all of a value, something of what is to be forgotten or is over."""
+    match item.operation:
+        case "state":
+            return bool(item.value) and _grounded(item.value, said)
+        case "forget":  # what deletes must rest on the caller's own words; "" is what was said last
+            return not item.value or any(word in said for word in tokenize(item.value))
+        case "end":
+            return True  # ends nothing but what it names, and keeps the history
+
+
 def _grounded(value: str, said: set[str]) -> bool:
     words = tokenize(value)
     return bool(words) and all(word in said for word in words)
 
 
-def _change(item: _Item) -> Change:
+# Chosen: a sentence in the third person needs few words of its own; more is something that nobody said.
+_MAX_OWN_WORDS = 3
+
+
+def _statement(item: _Item, subject: str, said: set[str]) -> str:
+    """The model's sentence, or one of our own when it says more than was said."""
+    polarity = Polarity.NEGATED if item.negated else Polarity.AFFIRMED
+    known = stems(f"{' '.join(said)} {item.subject} {item.attribute} {item.value} user caller")
+    own = stems(item.statement) - known
+    if item.statement and len(own) <= _MAX_OWN_WORDS:
+        return item.statement
+    return sentence(subject, "", third_person(item.attribute.casefold(), item.value, polarity))
+
+
+def _change(item: _Item, said: set[str]) -> Change:
     subject = (
         USER
         if item.subject.casefold() in {"user", "caller", "the user", "i", "me"}
@@ -201,7 +230,7 @@ def _change(item: _Item) -> Change:
                 subject=subject,
                 attribute=item.attribute.casefold(),
                 value=item.value,
-                statement=item.statement or f"{item.subject}: {item.attribute} {item.value}.",
+                statement=_statement(item, subject, said),
                 polarity=Polarity.NEGATED if item.negated else Polarity.AFFIRMED,
                 cardinality=Cardinality.ONE if item.single_valued else Cardinality.MANY,
                 replaces=item.replaces or None,

@@ -25,7 +25,7 @@ class BackgroundWork(AudioLane):
         self._held: list[tuple[Coroutine[Any, Any, None], str]] = []
         self._holding: asyncio.TimerHandle | None = None
         self.errors = 0
-        """Steps and writes that failed; each was pushed as an error."""
+        """Steps, writes and jobs in the background that failed; each was pushed as an error."""
 
     def _hold(self) -> None:
         """What is spawned from now on starts in a moment, when the frame at hand has passed the next processors."""
@@ -44,7 +44,7 @@ class BackgroundWork(AudioLane):
         if self._holding is not None:
             self._held.append((coroutine, purpose))
             return
-        task = self.create_task(coroutine, purpose)
+        task = self.create_task(self._attempt(coroutine, f"{purpose} failed"), purpose)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -60,10 +60,10 @@ class BackgroundWork(AudioLane):
             await self.cancel_task(task)
 
     async def _attempt(self, work: Coroutine[Any, Any, None], failing: str) -> None:
-        """Awaits work that may fail without harm: `failing` says what does not work then."""
+        """The shell's edge for work in the background: `failing` says what does not work when it fails, however."""
         try:
             await work
-        except VoiceContextError as error:
+        except Exception as error:
             await self._fail(failing, error)
 
     async def _guarded(self, step: Callable[[], None]) -> None:
@@ -75,4 +75,6 @@ class BackgroundWork(AudioLane):
 
     async def _fail(self, what: str, error: Exception) -> None:
         self.errors += 1
-        await self.push_error(f"{self}: {what}: {error}", exception=error)
+        # Ours say what to do and hold no transcript; of others only the kind is safe to show.
+        shown = str(error) if isinstance(error, VoiceContextError) else type(error).__name__
+        await self.push_error(f"{self}: {what}: {shown}", exception=error)

@@ -138,6 +138,9 @@ class MemoryProjector(BackgroundWork):
                 config=facts,
                 spawn=self._spawn,
             )
+            self._facts.on_error = lambda error: self._spawn(
+                self._fail("a turn was not read", error), "report"
+            )
             self._facts.on_forgotten = lambda page_ids: self._spawn(self._redact(page_ids), "redact")
         self._tracker = ExchangeTracker(owner=owner, session_id=self._session_id)
         self._follower = ContextFollower(self._tracker, steering=_STEERING)

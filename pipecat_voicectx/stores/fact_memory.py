@@ -147,7 +147,8 @@ class FactMemory(FactMemoryCore):
             for page in pages:
                 later.discard(page.id)
                 if page.user_text and not self._known.brains.handled(page.id):
-                    await self._handle(FactTurn.from_page(page, question=question), later_turns=later)
+                    turn = FactTurn.from_page(page, question=question)
+                    await self._handle(turn, later_turns=later, one_of_many=True)
                     await asyncio.sleep(0)  # there may be many, and the call is going on
                 question = page.bot_text
             for request in self._known.brains.requests:

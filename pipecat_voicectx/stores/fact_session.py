@@ -151,6 +151,10 @@ class FactSession:
         """Turns that found the queue full; they are read from their pages at the next call."""
         self.stale = 0
         """Times what was staged was discarded because the topic had shifted."""
+        self.failed_turns = 0
+        """Turns whose handling failed; they are read from their pages at the next call."""
+        self.on_error: Callable[[Exception], None] = lambda _error: None
+        """Called with what made a turn fail."""
         self.on_forgotten: Callable[[frozenset[str]], None] = lambda _page_ids: None
         """Called with the pages that deleted facts came from, so that whoever keeps them can empty them."""
 
@@ -339,7 +343,12 @@ class FactSession:
     async def _read(self) -> None:
         try:
             while self._queue:
-                await self.memory.add_turn(self._queue.popleft())
+                turn = self._queue.popleft()
+                try:
+                    await self.memory.add_turn(turn)
+                except Exception as error:  # one turn that cannot be handled must not hold up those behind it
+                    self.failed_turns += 1
+                    self.on_error(error)
                 self.tell_forgotten()
         finally:
             self._reading = False

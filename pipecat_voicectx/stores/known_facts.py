@@ -19,6 +19,7 @@ from pipecat_voicectx.memory.reconcile import Add, Delete, Keep, Operation, Upda
 from pipecat_voicectx.memory.right_brain import PersonaKind, TurnAffect
 from pipecat_voicectx.stores.brain_state import BrainState
 from pipecat_voicectx.stores.fact_turns import FactTurn
+from pipecat_voicectx.stores.waiting import in_background
 
 __all__ = ["KnownFacts"]
 
@@ -112,7 +113,7 @@ class KnownFacts:
         current = current_facts(loaded)
         current.reverse()  # the latest said last, as if they were learned one by one
         index = FactIndex()
-        await asyncio.get_running_loop().run_in_executor(None, index.set, current)
+        await in_background(index.set, current)
         self._index = index
         for position, fact in enumerate(current):
             self._learn_routes(fact)

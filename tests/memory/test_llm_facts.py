@@ -144,3 +144,24 @@ def test_any_reply_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(BadInputError):
         read = parse_reply(text, text=TURN)
         assert len(read.changes) <= 24
+
+
+def test_what_deletes_must_rest_on_the_callers_own_words() -> None:
+    read = parse_reply(
+        reply(item(operation="forget", value="diagnosis"), item(operation="forget", value="my address")),
+        text="please forget my address",
+    )
+    assert read.changes == (Retraction(about="my address"),)
+    assert read.ungrounded == 1
+
+
+def test_a_sentence_that_says_more_than_was_said_is_replaced_by_a_plain_one() -> None:
+    sentence = "The user's sister, a convicted thief wanted by Norwegian police, lives in Oslo."
+    (said,) = parse_reply(reply(item(statement=sentence)), text=TURN).changes
+    assert isinstance(said, Assertion)
+    assert said.statement == "The user's sister lives in oslo."
+
+
+def test_a_list_of_anything_else_is_no_list_of_changes() -> None:
+    with pytest.raises(BadInputError):
+        parse_reply("[1, 2, 3]", text=TURN)

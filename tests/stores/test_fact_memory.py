@@ -388,9 +388,9 @@ def test_F14_a_turn_that_nothing_can_read_is_kept_verbatim_and_counted() -> None
         engine = InMemoryEngine()
         target = memory(engine, extractor=Broken())
         await target.open()
-        await say(target, "i like tea", "um the thingamajig went all wobbly on the roof", "okay")
+        await say(target, "i like tea", "um wobbly thingamajigs all over that roof", "okay")
         notes = [record for record, _ in engine.items.values() if record.kind is RecordKind.NOTE]
-        assert [note.text for note in notes] == ["the thingamajig went all wobbly on the roof"]
+        assert [note.text for note in notes] == ["wobbly thingamajigs all over that roof"]
         assert (target.status.extractor_failures, target.status.notes) == (3, 1)
         assert known(target) == {"The user likes tea."}
         await engine.close()
