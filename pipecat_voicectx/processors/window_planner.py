@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from loguru import logger
 from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
 from pipecat.processors.aggregators.llm_context import LLMContext
 
@@ -30,6 +31,7 @@ from pipecat_voicectx.projection.filling import filling_order
 from pipecat_voicectx.projection.follower import ContextFollower
 from pipecat_voicectx.projection.recall import RecallPlan
 from pipecat_voicectx.projection.recall_plans import RecallPlans, RecallWish
+from pipecat_voicectx.projection.tool_results import cut_results
 from pipecat_voicectx.projection.window import Exchange, WindowEdit, edit_window, leaving_exchanges
 from pipecat_voicectx.stores.fact_session import FactSession
 from pipecat_voicectx.stores.page_memory import PageMemory
@@ -163,10 +165,14 @@ class WindowPlanner:
             exchanges=exchanges,
             leaving=leaving,
         )
-        if len(edit.messages) != len(messages) or any(
-            a is not b for a, b in zip(edit.messages, messages, strict=False)
-        ):
-            context.set_messages(list(edit.messages))  # type: ignore[arg-type]
+        new, cut = cut_results(edit.messages, max_tokens=self._config.tool_result_tokens)
+        if cut:
+            logger.warning(
+                "{} tool result(s) of more than {} tokens were cut", cut, self._config.tool_result_tokens
+            )
+            edit = replace(edit, messages=tuple(new))
+        if len(new) != len(messages) or any(a is not b for a, b in zip(new, messages, strict=False)):
+            context.set_messages(new)  # type: ignore[arg-type]
         if not provisional:
             self._block, self._block_for = block, turn
             staying = edit.kept[-self._config.keep_exchanges :] if self._config.keep_exchanges else ()

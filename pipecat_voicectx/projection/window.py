@@ -7,7 +7,7 @@ else before the first exchange, and every system or developer message anywhere, 
 - our own blocks go, and the new one enters in front of the last exchange, so that what precedes it keeps its prefix and
   a tool call that follows is not separated from its result;
 - exchanges that live in the page store leave, save the last few that say something, which stay word for word (an
-  "okay, great" that answers no question leaves before them);
+  "okay, great" or "um, uh" that answers no question leaves before them);
 - an exchange leaves whole. It stays if one of its tool calls is unanswered or answered in an exchange that stays, or if
   it holds anything we do not recognise (a service's own message, an image): what we do not understand is not ours.
 
@@ -19,7 +19,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
+from pipecat_voicectx.memory.cleaning import is_low_signal
 from pipecat_voicectx.memory.text import is_acknowledgement, is_question
 from pipecat_voicectx.projection.block import is_mapping, is_our_block
 from pipecat_voicectx.projection.costs import estimate_message_tokens
@@ -34,7 +36,7 @@ __all__ = [
 ]
 
 # Chosen: a list of five offers as an agency's interface returns it is about 1.5 times the default for two exchanges.
-_NEWEST_FACTOR = 3
+NEWEST_FACTOR = 3
 _PENDING_RESULTS = frozenset({"IN_PROGRESS"})
 
 
@@ -204,7 +206,7 @@ def _stay(
         if place < len(finished) - 1 and _says_nothing(finished, place):
             continue
         cost = sum(count(messages[position]) for position in finished[place].positions)
-        if cost > (left if place < len(finished) - 1 else _NEWEST_FACTOR * keep_tokens):
+        if cost > (left if place < len(finished) - 1 else NEWEST_FACTOR * keep_tokens):
             break
         left -= cost
         staying.add(place)
@@ -212,10 +214,15 @@ def _stay(
 
 
 def _says_nothing(finished: Sequence[Exchange], place: int) -> bool:
-    """An acknowledgement that answers no question and calls no function: the first thing a window can do without."""
+    """Acknowledgement, greeting or filler that answers no question and calls no function: the first that can go."""
     exchange = finished[place]
     asked = place > 0 and is_question(finished[place - 1].bot_text)
-    return not asked and not exchange.called and is_acknowledgement(exchange.user_text)
+    return not asked and not exchange.called and _carries_nothing(exchange.user_text)
+
+
+@lru_cache(maxsize=128)
+def _carries_nothing(text: str) -> bool:
+    return is_acknowledgement(text) or is_low_signal(text)
 
 
 def _ids_outside(messages: Sequence[object], exchanges: Sequence[Exchange]) -> frozenset[str]:
@@ -342,4 +349,5 @@ def _is_pending(message: Mapping[str, object]) -> bool:
     payload = _payload(message)
     if payload is not None:
         return payload.get("status") != "finished"
-    return message.get("content") in _PENDING_RESULTS
+    content = message.get("content")
+    return isinstance(content, str) and content in _PENDING_RESULTS

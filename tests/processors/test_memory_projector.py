@@ -43,6 +43,7 @@ from pipecat_voicectx.processors.frames import (
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
 from pipecat_voicectx.processors.projection_metrics import ProjectionMetricsData
+from pipecat_voicectx.projection.costs import estimate_tokens
 from pipecat_voicectx.projection.report import ProjectionReport
 from pipecat_voicectx.states.acoustics import AcousticState
 from pipecat_voicectx.states.affect import AffectReading, AffectState
@@ -333,6 +334,27 @@ def test_F17_a_huge_tool_result_leaves_with_its_exchange_at_once() -> None:
         assert [m["role"] for m in call.sent_messages() if m["role"] == "tool"] == []
 
     in_call(script)
+
+
+def test_a_tool_result_of_200_000_tokens_reaches_the_model_cut_and_says_so() -> None:
+    async def script(call: Call) -> None:
+        await call.user("Find all rooms.")
+        call.context.add_message(tool_call("c1"))
+        rows = json.dumps([{"room": n, "text": "quiet and bright"} for n in range(25_000)])
+        assert estimate_tokens(rows) > 200_000
+        call.context.add_message({"role": "tool", "tool_call_id": "c1", "content": rows})
+        before = len(call.server.requests)
+        await call.worker.queue_frame(LLMContextFrame(context=call.context))
+        await until(lambda: len(call.server.requests) > before)
+        (result,) = [m["content"] for m in call.sent_messages() if m["role"] == "tool"]
+        assert result.startswith('[{"room": 0, "text": "quiet and bright"}')
+        assert "Cut off" in result[-200:]
+        assert estimate_tokens(result) <= 16_100
+        await asyncio.sleep(0.05)
+        assert call.reports[-1].tokens.history < 16_500, "the report counts what was sent"
+
+    call = in_call(script)
+    assert not call.projector.errors
 
 
 def test_pages_hold_heard_text_and_never_what_was_only_generated(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +69,21 @@ def test_acknowledgements_leave_before_what_says_something_unless_they_answer_a_
     answer = [user("Yes, please."), bot("Booked.")]
     assert edited([*asked, *answer, *last, user("c")], keep=2) == [*answer, *last, user("c")]
     assert edited([*told, *nothing, user("c")], keep=1) == [*nothing, user("c")]
+
+
+@pytest.mark.parametrize(
+    "said", ["Um, uh...", "Mm-hmm.", "Oh, hello!", "Uh, okay, I see, got it, um, thanks, right, um."]
+)
+def test_fillers_and_greetings_leave_like_acknowledgements(said: str) -> None:
+    told, last = [user("My dog is old."), bot("Noted.")], [user("And the room?"), bot("Two beds.")]
+    nothing = [user(said), bot("Take your time.")]
+    assert edited([*told, *nothing, *last, user("c")], keep=2) == [*told, *last, user("c")]
+
+
+def test_a_hesitation_around_something_that_is_said_does_not_leave_first() -> None:
+    told, last = [user("My dog is old."), bot("Noted.")], [user("And the room?"), bot("Two beds.")]
+    said = [user("Um, you know, the blue one."), bot("The blue one.")]
+    assert edited([*told, *said, *last, user("c")], keep=2) == [*said, *last, user("c")]
 
 
 def test_the_last_exchanges_stay_only_as_far_as_their_tokens_go() -> None:
