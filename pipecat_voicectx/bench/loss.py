@@ -1,7 +1,9 @@
 """False ends of turns under packet loss: stock strategies against the turn hold, on the real turn-taking stack.
 
 A false end is a turn that stopped before the speaker did; latency is the first stop at or after the end of speech,
-less the end of speech. The rows `llm` and `both` ask a scripted model over the real protocol.
+less the end of speech. Utterances that stock ends early without any loss, at a pause or because the end-of-turn model
+takes the speaker for done, are reported apart: what a loss does there cannot be told. The rows `llm` and `both` ask a
+scripted model over the real protocol.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from pipecat_voicectx.bench.loss_speech import SPEAKERS, synthesized
 from pipecat_voicectx.bench.loss_tables import (
     PairRow,
     TurnEnd,
+    cut_without_loss,
     failures,
     pause_table,
     print_pause_table,
@@ -101,8 +104,9 @@ def run(args: argparse.Namespace) -> int:
     calls = [] if args.quick else _pause_calls(args.seed, FULL_CALLS if args.full else DEFAULT_CALLS)
     rows, pause_profile = _run_jobs(jobs, calls, processes=args.jobs)
     pausing = {job.utterance.name for job in jobs if job.utterance.has_pauses}
-    plain = [row for row in rows if row.utterance not in pausing]
-    paused = [row for row in rows if row.utterance in pausing]
+    cut = cut_without_loss(rows)
+    apart = {row for row in rows if row.utterance in pausing or (row.path, row.utterance) in cut}
+    plain, paused = [row for row in rows if row not in apart], [row for row in rows if row in apart]
     result: dict[str, Any] = {
         "version": 1,
         "seed": args.seed,
@@ -111,6 +115,7 @@ def run(args: argparse.Namespace) -> int:
             "speech": "recordings" if args.utterances else "eSpeak NG",
             "masks": "traces" if args.traces else "built-in",
             "llm": "scripted",
+            "cut_without_loss": sorted({name for _, name in cut} - pausing),
         },
         "paths": table_of(row for row in plain if row.mask),
         "clean": table_of(row for row in plain if not row.mask),
@@ -123,6 +128,11 @@ def run(args: argparse.Namespace) -> int:
     }
     print_table("under loss", result["paths"])
     print_table("clean line", result["clean"])
+    if result["settings"]["cut_without_loss"]:
+        print(
+            "\nended early by stock on a clean line, so counted with the pauses: "
+            f"{', '.join(result['settings']['cut_without_loss'])}"
+        )
     if paused:
         print_table("utterances with pauses, under loss", result["pauses"]["paths"])
         print_table("utterances with pauses, clean line", result["pauses"]["clean"])

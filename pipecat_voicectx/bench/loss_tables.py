@@ -48,6 +48,13 @@ class PairRow:
     """What the turn hold did and why, with its time."""
 
 
+def cut_without_loss(rows: Iterable[PairRow]) -> frozenset[tuple[str, str]]:
+    """(path, utterance) that stock Pipecat ends early on a clean line: what a loss does there cannot be told."""
+    return frozenset(
+        (row.path, row.utterance) for row in rows if not row.mask and row.variant == "stock" and row.false_end
+    )
+
+
 def score_turns(rows: Sequence[TurnEnd]) -> dict[str, Any]:
     """The figures of one speaker and listener."""
     latencies = sorted(late for _, late in rows if late is not None)

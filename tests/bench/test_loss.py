@@ -30,6 +30,7 @@ from pipecat_voicectx.bench.loss_speech import synthesized
 from pipecat_voicectx.bench.loss_tables import (
     PairRow,
     TurnEnd,
+    cut_without_loss,
     failures,
     pause_table,
     print_worst,
@@ -234,6 +235,22 @@ def test_a_trace_file_of_another_form_is_refused(tmp_path: Path) -> None:
     path.write_text("id\tstratum\nx\ta\n")
     with pytest.raises(UsageError, match=r"traces\.tsv:2"):
         load_traces(path)
+
+
+def test_only_what_stock_ends_early_without_any_loss_is_reported_apart_and_only_on_that_path() -> None:
+    def stop(
+        path: str, utterance: str, mask: str, *, variant: str = "stock", false_end: bool = True
+    ) -> PairRow:
+        return replace(row(variant, false_end=false_end), path=path, utterance=utterance, mask=mask)
+
+    rows = [
+        stop("aiortc", "a", ""),
+        stop("aiortc", "b", "", false_end=False),
+        stop("aiortc", "b", "burst300ms"),
+        stop("aiortc", "b", "", variant="vad0.5"),
+        stop("zeros", "a", "", false_end=False),
+    ]
+    assert cut_without_loss(rows) == {("aiortc", "a")}
 
 
 @pytest.mark.parametrize("path", [LossPath.FADE, LossPath.AIORTC])
