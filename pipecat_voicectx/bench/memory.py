@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from pipecat_voicectx.bench.locomo import (
 )
 from pipecat_voicectx.bench.memory_latency import measure_engine, measure_path
 from pipecat_voicectx.bench.memory_methods import METHODS, Method, texts_to_embed
+from pipecat_voicectx.bench.memory_startup import measure_startup
 from pipecat_voicectx.errors import UsageError, VoiceContextError
 from pipecat_voicectx.memory.index import FloatArray
 from pipecat_voicectx.memory.pages import Owner
@@ -45,6 +47,8 @@ _QUICK_QUESTIONS = 40
 _MEM0_QUESTIONS = 40
 _SIZES = (500, 2_000, 10_000)
 _INDEX_ONLY = 50_000
+_STARTUP = 10_000
+_QUICK_STARTUP = 1_000
 _ROWS = ("recall_at_1", "recall_at_3", "recall_at_5", "recall_at_10", "tokens_at_5", "recall_430_tokens")
 
 
@@ -94,6 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     mem0_limit = None if arguments.full else _MEM0_QUESTIONS
     methods = _measure_methods(conversations, embeddings, limit, mem0_limit)
     latency = _measure_latency(arguments)
+    startup = _measure_startup(arguments)
     settings = {
         "data": arguments.data.name,
         "conversations": len(conversations),
@@ -104,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
         "mem0_raw_questions_per_conversation": "all" if arguments.full else _MEM0_QUESTIONS,
         "size": "quick" if arguments.quick else "full" if arguments.full else "default",
     }
-    write_json(arguments, {"settings": settings, "methods": methods, "latency": latency})
+    write_json(arguments, {"settings": settings, "methods": methods, "latency": latency, "startup": startup})
     return 0
 
 
@@ -247,6 +252,17 @@ def _measure_latency(arguments: argparse.Namespace) -> dict[str, object]:
         if sys.stderr.isatty():
             print(f"({size} pages took {time.perf_counter() - started:.0f} s)", file=sys.stderr)
     return rows
+
+
+def _measure_startup(arguments: argparse.Namespace) -> dict[str, object]:
+    pages = _QUICK_STARTUP if arguments.quick else _STARTUP
+    first, usual = measure_startup(pages, seed=arguments.seed)
+    print(
+        f"\nstart with {pages} pages: searchable after {usual.searchable_secs:.2f} s "
+        f"(CPU {usual.searchable_cpu_secs:.2f} s), database open after {usual.open_secs:.2f} s; "
+        f"the first start without a copy: {first.searchable_secs:.2f} s"
+    )
+    return {"pages": pages, "usual": asdict(usual), "first": asdict(first)}
 
 
 def _ms(secs: float) -> float:

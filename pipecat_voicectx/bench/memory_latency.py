@@ -38,7 +38,7 @@ from pipecat_voicectx.stores.mem0_engine import Mem0Engine
 from pipecat_voicectx.stores.memory_folder import facts_path
 from pipecat_voicectx.stores.stored_pages import StoredPage
 
-__all__ = ["RandomEmbedder", "measure_engine", "measure_path"]
+__all__ = ["RandomEmbedder", "made_text", "measure_engine", "measure_path"]
 
 _WORDS = [f"word{n}" for n in range(8_000)]
 _CUMULATIVE = list(itertools.accumulate(1 / (n + 1) for n in range(8_000)))
@@ -114,14 +114,14 @@ async def _path(
     )
     context = LLMContext([{"role": "system", "content": "You are a helpful voice agent."}])
     for number in range(turns + 3):
-        text = _text(_QUERY_WORDS, rng)
+        text = made_text(_QUERY_WORDS, rng)
         await worker.queue_frame(TranscriptionFrame(text=text, user_id="u", timestamp="t"))
         await asyncio.sleep(0.06)
         context.add_message({"role": "user", "content": text})
         await worker.queue_frame(LLMContextFrame(context=context))
         while len(after.times_secs) <= number:  # noqa: ASYNC110  measured outside this loop
             await asyncio.sleep(0.002)
-        context.add_message({"role": "assistant", "content": _text(_TURN_WORDS, rng)})
+        context.add_message({"role": "assistant", "content": made_text(_TURN_WORDS, rng)})
     await worker.queue_frame(EndFrame())
     await running
     path = [b - a for a, b in zip(before.times_secs, after.times_secs, strict=True)]
@@ -145,7 +145,7 @@ async def _store_facts(folder: Path, count: int, rng: random.Random) -> None:
 
 
 def _fact(number: int, rng: random.Random) -> Fact:
-    value = _text(_FACT_WORDS, rng)
+    value = made_text(_FACT_WORDS, rng)
     said = Assertion(subject=USER, attribute=rng.choice(_ATTRIBUTES), value=value, statement="")
     return Fact(
         id=fact_id(said, began_wall_secs=20.0 * number),
@@ -174,7 +174,7 @@ async def _engine(folder: Path, count: int, rng: random.Random) -> list[float]:
         times: list[float] = []
         for _ in range(_ENGINE_QUERIES):
             started = time.perf_counter()
-            await engine.search(BENCH_OWNER, _text(_QUERY_WORDS, rng), limit=5)
+            await engine.search(BENCH_OWNER, made_text(_QUERY_WORDS, rng), limit=5)
             times.append(time.perf_counter() - started)
         return times
     finally:
@@ -185,15 +185,16 @@ def _record(number: int, rng: random.Random) -> MemoryRecord:
     return MemoryRecord(
         id=record_id(BENCH_OWNER, str(number)),
         owner=BENCH_OWNER,
-        text=_text(2 * _TURN_WORDS, rng),
+        text=made_text(2 * _TURN_WORDS, rng),
         created_wall_secs=number,
         valid_from_wall_secs=number,
     )
 
 
 def _page(number: int, rng: random.Random) -> VoicePage:
-    return made_page(number, _text(_TURN_WORDS, rng), _text(_TURN_WORDS, rng))
+    return made_page(number, made_text(_TURN_WORDS, rng), made_text(_TURN_WORDS, rng))
 
 
-def _text(words: int, rng: random.Random) -> str:
+def made_text(words: int, rng: random.Random) -> str:
+    """Random words with natural frequencies."""
     return " ".join(rng.choices(_WORDS, cum_weights=_CUMULATIVE, k=words))
