@@ -76,17 +76,17 @@ browser: $(STAMP) ## real Chromium, where it is installed
 pythons: $(STAMP) ## the unit tests on every other supported Python that is installed
 	@tools/other_pythons.sh $(BIN) $(CORE_TESTS)
 
-fuzz: $(STAMP) ## 100,000 hostile inputs for every parser of outside data; hours
-	@echo "== fuzz: 100,000 inputs each"
-	@VOICECTX_FUZZ_EXAMPLES=100000 $(PYTEST) tests/fuzz -o faulthandler_timeout=0 $(ARGS)
+fuzz: $(STAMP) ## 100,000 hostile inputs for every parser of outside data
+	@echo "== fuzz: 100,000 mutated inputs and 2,000 drawn ones each"
+	@VOICECTX_FUZZ_INPUTS=100000 VOICECTX_FUZZ_EXAMPLES=2000 $(PYTEST) tests/fuzz -o faulthandler_timeout=0 $(ARGS)
 
 fuzz-short: $(STAMP)
 	@echo "== fuzz, short form"
 	@$(PYTEST) tests/fuzz $(ARGS)
 
-soak: $(STAMP) ## four simulated hours of one call
-	@echo "== soak: four simulated hours"
-	@VOICECTX_SOAK_HOURS=4 $(PYTEST) tests/soak -o faulthandler_timeout=0 $(ARGS)
+soak: $(STAMP) ## four simulated hours of one call, and a thousand short ones
+	@echo "== soak: four simulated hours, a thousand calls"
+	@VOICECTX_SOAK_HOURS=4 VOICECTX_SOAK=1 VOICECTX_SOAK_CALLS=1000 $(PYTEST) tests/soak -o faulthandler_timeout=0 $(ARGS)
 
 soak-short: $(STAMP)
 	@echo "== soak, short form"

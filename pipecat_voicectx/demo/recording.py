@@ -51,7 +51,7 @@ def load_recordings(folder: Path) -> dict[str, Recording]:
         raw = json.loads(index.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise BadInputError(f"{index} does not exist; a scenario needs its recordings beside it") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise BadInputError(f"{index} cannot be read: {error}; restore it from the package") from None
     try:
         recordings = TypeAdapter(dict[str, Recording]).validate_python(raw)

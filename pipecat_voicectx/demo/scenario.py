@@ -212,7 +212,7 @@ def load_scenario(path: Path | None = None) -> Scenario:
         raise BadInputError(
             f"scenario {path} does not exist; leave the option out to play the packaged call"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"scenario {path} cannot be read: {error}") from None
     except json.JSONDecodeError as error:
         raise BadInputError(

@@ -170,7 +170,7 @@ class VoicePage:
                 user_audio_secs=_number(data.get("user_audio_secs")),
                 bot_audio_secs=_number(data.get("bot_audio_secs")),
             )
-        except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError, UsageError) as error:
             raise BadInputError(f"not a voice page: {type(error).__name__} at {error}") from error
 
 

@@ -250,8 +250,8 @@ def _steers(message: object, steering: Collection[str], quiet: set[str]) -> bool
     if not steering or not is_mapping(message):
         return False
     if message.get("role") == "tool":
-        return message.get("tool_call_id") in quiet
-    calls = [_call(call) for call in message.get("tool_calls") or ()]
+        return str(message.get("tool_call_id") or "") in quiet
+    calls = _calls(message)
     if not calls or message_text(message).strip() or any(name not in steering for name, _ in calls):
         return False
     quiet.update(call_id for _, call_id in calls)
@@ -277,8 +277,7 @@ def _exchange(messages: Sequence[object], group: Sequence[int], steering: Collec
             users.append(message)
         elif role == "assistant":
             bot.append(message_text(message))
-            for call in message.get("tool_calls") or ():
-                name, call_id = _call(call)
+            for name, call_id in _calls(message):
                 calls[call_id] = name
                 pending.add(call_id)
         else:
@@ -318,6 +317,12 @@ def _is_plain(message: Mapping[str, object]) -> bool:
     if content is None or isinstance(content, str):
         return True
     return isinstance(content, list) and all(is_mapping(p) and p.get("type") == "text" for p in content)
+
+
+def _calls(message: Mapping[str, object]) -> list[tuple[str, str]]:
+    """(name, id) of each call in an assistant message."""
+    calls = message.get("tool_calls")
+    return [_call(call) for call in calls] if isinstance(calls, (list, tuple)) else []
 
 
 def _call(call: object) -> tuple[str, str]:

@@ -245,7 +245,7 @@ class RealtimeSocket:
         try:
             event = json.loads(message)
             kind = event["type"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             # The service would end its loop over this.
             self.errors += 1
             logger.warning("{}: a message of the server is not an event", self._llm)

@@ -37,7 +37,7 @@ def read_timed_words(result: Any) -> tuple[TimedWord, ...] | None:
     for reader in _READERS:
         try:
             words = reader(result)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError):
+        except (AttributeError, LookupError, TypeError, ValueError, OverflowError, RecursionError):
             continue
         if words is not None:
             # Protobuf results carry words whose times were not asked for as zeros.

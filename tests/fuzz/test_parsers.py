@@ -1,7 +1,7 @@
 """Every parser of data from outside, fed with what nobody meant to send.
 
 A parser may return a value or raise the error class its contract names; anything else is a bug. Two kinds of input:
-arbitrary JSON-like values, and valid messages with one part replaced. `make fuzz` runs 100,000 of each per parser
+arbitrary JSON-like values, and valid messages with one part replaced. `make fuzz` draws 2,000 of each per parser
 (VOICECTX_FUZZ_EXAMPLES); the default is a short form of the same.
 """
 
