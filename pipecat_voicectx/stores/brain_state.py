@@ -155,8 +155,8 @@ class BrainState:
 
     @staticmethod
     def delete(path: Path) -> bool:
-        """Deletes the file, and one that was set aside; whether something is left."""
-        files = (path, path.with_suffix(".unreadable"))
+        """Deletes the file, one that was set aside and one that a crash left half written; whether one is left."""
+        files = (path, path.with_suffix(".unreadable"), path.with_suffix(".tmp"))
         for file in files:
             file.unlink(missing_ok=True)
         return any(file.exists() for file in files)

@@ -128,6 +128,8 @@ class Journal:
             return self._erase(matches)
 
     def _erase(self, matches: Callable[[dict[str, Any]], bool]) -> int:
+        for file in (self.path, self._poison_path):
+            _temporary(file).unlink(missing_ok=True)  # what a crash left half written
         gone = [sequence for sequence, body in self._pending.items() if matches(body)]
         for sequence in gone:
             del self._pending[sequence]
@@ -234,8 +236,12 @@ def _line_matches(raw: bytes, matches: Callable[[dict[str, Any]], bool]) -> bool
     return not isinstance(body, dict) or bool(matches(body))
 
 
+def _temporary(path: Path) -> Path:
+    return path.with_name(path.name + ".tmp")
+
+
 def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(path.name + ".tmp")
+    temporary = _temporary(path)
     with temporary.open("wb") as file:
         file.write(data)
         file.flush()

@@ -29,6 +29,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import quote, unquote
 
 import numpy as np
 from loguru import logger
@@ -254,7 +255,7 @@ class Mem0Base(BlockingEngine):
         return self._read(self._memory.get(record_id))
 
     def _search_now(self, request: SearchRequest) -> Sequence[MemoryHit]:
-        filters: dict[str, Any] = {"user_id": request.owner.user_id, "agent_id": request.owner.agent_id}
+        filters: dict[str, Any] = _owner_fields(request.owner)
         if request.ids is not None:
             filters["record_id"] = {"in": sorted(request.ids)}
         if request.tags is not None:
@@ -267,7 +268,7 @@ class Mem0Base(BlockingEngine):
         ]
 
     def _list_now(self, owner: Owner) -> Sequence[MemoryRecord]:
-        filters = {"user_id": owner.user_id, "agent_id": owner.agent_id}
+        filters = _owner_fields(owner)
         found = self._memory.get_all(filters=filters, top_k=LIST_LIMIT, show_expired=True)
         return [record for item in found["results"] if (record := self._read(item)) is not None]
 
@@ -277,8 +278,8 @@ class Mem0Base(BlockingEngine):
         metadata = item.get("metadata") or {}
         payload = {
             "voicectx": metadata.get("voicectx"),
-            "user_id": item.get("user_id"),
-            "agent_id": item.get("agent_id"),
+            "user_id": unquote(str(item.get("user_id"))),
+            "agent_id": unquote(str(item.get("agent_id"))),
         }
         record = read_payload(payload)
         if record is None:
@@ -286,11 +287,21 @@ class Mem0Base(BlockingEngine):
         return record
 
 
+def _owner_fields(owner: Owner) -> dict[str, str]:
+    return {"user_id": _mem0_id(owner.user_id), "agent_id": _mem0_id(owner.agent_id)}
+
+
+def _mem0_id(key: str) -> str:
+    """A key in a form that Mem0 takes as it is: it trims keys and refuses those with blanks ("Ann Smith")."""
+    return "".join(quote(char, safe="") if char.isspace() or char == "%" else char for char in key)
+
+
 def _mem0_payload(record: MemoryRecord) -> dict[str, Any]:
     """Mem0's own layout with ours beside it; `data` is what Mem0 shows as the memory."""
     created = datetime.fromtimestamp(record.created_wall_secs, UTC).isoformat()
     return {
         **record_payload(record),
+        **_owner_fields(record.owner),
         "data": record.text,
         "hash": hashlib.md5(record.text.encode(), usedforsecurity=False).hexdigest(),
         "created_at": created,

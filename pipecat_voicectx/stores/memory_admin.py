@@ -26,9 +26,10 @@ from pipecat_voicectx.stores.page_store import PageStore, open_page_store
 
 __all__ = ["Erasure", "Inspection", "MemoryAdmin"]
 
-# Chosen: shorter texts ("yes", "my name is Ann") are in other people's files too and prove nothing.
-_MIN_TELLING_CHARS = 24
-_MAX_TELLING_TEXTS = 200
+# Chosen: shorter texts ("yes", "thank you") are in other people's files too and prove nothing.
+_MIN_TELLING_CHARS = 12
+# Chosen: the longest ones; a file that keeps one of an owner's texts keeps most of them.
+_MAX_TELLING_TEXTS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,12 +177,8 @@ class MemoryAdmin:
             return ()
         others = "\n".join(
             [json.dumps(await self.export(other), ensure_ascii=False) for other in await self.owners()]
-        ).encode()
-        own = [
-            text
-            for text in telling
-            if json.dumps(text.decode(), ensure_ascii=False)[1:-1].encode() not in others
-        ]
+        ).encode("utf-8", "surrogatepass")
+        own = [text for text in telling if all(form not in others for form in _forms(text))]
         return await asyncio.to_thread(_files_with, self._root, own)
 
     async def close(self) -> None:
@@ -199,7 +196,15 @@ class MemoryAdmin:
 
 def _telling(texts: Iterable[str]) -> list[bytes]:
     long = {text.strip() for text in texts if len(text.strip()) >= _MIN_TELLING_CHARS}
-    return [text.encode() for text in sorted(long, key=len, reverse=True)[:_MAX_TELLING_TEXTS]]
+    kept = sorted(long, key=len, reverse=True)[:_MAX_TELLING_TEXTS]
+    return [text.encode("utf-8", "surrogatepass") for text in kept]
+
+
+def _forms(text: bytes) -> set[bytes]:
+    """A text as files may hold it: as it is, and escaped as JSON with or without its other letters."""
+    plain = text.decode("utf-8", "surrogatepass")
+    escaped = {json.dumps(plain, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
+    return {text, *(each.encode("utf-8", "surrogatepass") for each in escaped)}
 
 
 def _files_with(root: Path, texts: list[bytes]) -> tuple[str, ...]:
@@ -207,6 +212,6 @@ def _files_with(root: Path, texts: list[bytes]) -> tuple[str, ...]:
     for path in sorted(root.rglob("*")):
         if path.is_file() and texts:
             data = path.read_bytes()
-            if any(text in data for text in texts):
+            if any(form in data for text in texts for form in _forms(text)):
                 found.append(str(path.relative_to(root)))
     return tuple(found)

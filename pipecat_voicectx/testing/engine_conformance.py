@@ -204,6 +204,31 @@ async def never_mixes_owners(factory: EngineFactory) -> None:
     await _with(factory, body)
 
 
+async def takes_any_owner(factory: EngineFactory) -> None:
+    """An application's keys are its own business: blanks, signs and scripts in them are kept apart, not refused."""
+    fresh = new_owner().user_id
+    keys = [
+        fresh, f"{fresh} ", f" {fresh}", f"{fresh} b", f"{fresh}%20b", f"{fresh}\tb", f"{fresh}\n", fresh.upper(),
+        f"{fresh}/..", f"{fresh}*", f"' OR {fresh}=1 --", f"{fresh}@x.org", f"+49 {fresh}",
+        f"Ödön {fresh}", f"\u200b{fresh}", f"{fresh}😀",
+    ]  # fmt: skip
+    owners = [Owner(user_id=key) for key in keys] + [Owner(user_id=fresh, agent_id="front desk")]
+
+    async def body(engine: MemoryEngine) -> None:
+        for number, owner in enumerate(owners):
+            report = answered(await engine.add([make_record(owner, f"the user likes number {number}")]))
+            assert len(report.stored) == 1, f"a record of {owner!r} was not taken"
+        for number, owner in enumerate(owners):
+            listed = [record.text for record in answered(await engine.list_by_owner(owner)).records]
+            assert listed == [f"the user likes number {number}"], f"{owner!r} has {listed}"
+            hits = answered(await engine.search(owner, "what does the user like", limit=5))
+            assert [hit.record.owner for hit in hits] == [owner], f"{owner!r} is mixed up"
+        for owner in owners:
+            await erase_owner(engine, owner)
+
+    await _with(factory, body)
+
+
 async def metadata_cannot_move_a_record(factory: EngineFactory) -> None:
     """Owner names in metadata are plain data (mem0 report 6277: an update moved a memory to another owner)."""
     mine, other = new_owner(), new_owner()
@@ -352,6 +377,7 @@ CHECKS: tuple[Callable[[EngineFactory], Awaitable[None]], ...] = (
     updates_text_and_search,
     deletes_only_what_is_named,
     never_mixes_owners,
+    takes_any_owner,
     metadata_cannot_move_a_record,
     restricts_to_ids,
     restricts_to_tags,
