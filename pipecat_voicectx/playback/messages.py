@@ -28,6 +28,8 @@ class HeardMessage:
     """The boundary in time; None while it was not interrupted."""
     cut_at_secs: float = 0.0
     """When the interruption came."""
+    cut_epoch: int = 0
+    """The track it was cut on. Once that is gone, nothing more is learned about it."""
 
     def holds(self, turn_id: int) -> bool:
         """Whether any of a turn is in it."""

@@ -153,7 +153,7 @@ class TurnSettler:
         fresh = [entry for entry in self.uncommitted() if entry in concerned]
         for message in self._messages:
             if message.cut_secs is None and any(message.holds(entry.turn_id) for entry in stopped):
-                message.cut_secs, message.cut_at_secs = onset, now_secs
+                message.cut_secs, message.cut_at_secs, message.cut_epoch = onset, now_secs, self.clock.epoch
                 events += self._refresh(message, playhead)
         if fresh and not any(entry in stopped for entry in fresh):
             events += self._commit_whole(fresh, last={})
@@ -162,12 +162,14 @@ class TurnSettler:
         for entry in stopped:
             self.ledger.apply(entry, TurnEvent.REVOKED)
             events += self._settled_event(entry, playhead, onset)
-        if stopped and reason is not CutReason.ENDED:
-            events.append(
-                RevokeAudio(
-                    turn_id=stopped[0].turn_id, after_samples=round(playhead.position_samples), reason=reason
-                )
-            )
+        if reason is CutReason.ENDED:
+            for entry in concerned:  # heard whole, while its end was still waiting to be acknowledged
+                if entry.state in (TurnState.SENT, TurnState.PLAYING) and not entry.unstoppable:
+                    self.ledger.apply(entry, TurnEvent.FINISHED)
+                    events += self._settled_event(entry, playhead, onset)
+        elif stopped:
+            after = round(playhead.position_samples)
+            events.append(RevokeAudio(turn_id=stopped[0].turn_id, after_samples=after, reason=reason))
         self._forget_old()
         return events
 
@@ -183,7 +185,8 @@ class TurnSettler:
         """More is known (an acknowledgement, time): amends boundaries and completes turns."""
         events: list[SettlementEvent] = []
         for message in self._messages:
-            if message.cut_secs is not None and now_secs <= message.cut_at_secs + self.config.amend_secs:
+            open_yet = now_secs <= message.cut_at_secs + self.config.amend_secs
+            if message.cut_secs is not None and open_yet and message.cut_epoch == self.clock.epoch:
                 events += self._refresh(message, self.clock.playhead(message.cut_secs))
         live = [
             entry for entry in self.ledger.turns if entry.state not in (TurnState.COMPLETE, TurnState.REVOKED)
@@ -297,7 +300,7 @@ class TurnSettler:
         parts = [self._messages.open_part(entry.turn_id, None) for entry in entries]
         text = self._text_of(parts, playhead)
         message = self._messages.add(parts, text)
-        message.cut_secs, message.cut_at_secs = onset, now_secs
+        message.cut_secs, message.cut_at_secs, message.cut_epoch = onset, now_secs, self.clock.epoch
         return [CommitText(message=message.number, text=text, interrupted=True)] if text else []
 
     def _refresh(self, message: HeardMessage, playhead: Playhead) -> list[SettlementEvent]:
