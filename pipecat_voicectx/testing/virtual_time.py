@@ -20,7 +20,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-__all__ = ["VirtualTimeLoop", "advance", "run", "virtual_clock"]
+__all__ = ["VirtualTimeLoop", "advance", "jump_wall_clock", "run", "virtual_clock"]
 
 T = TypeVar("T")
 OnBusy = Callable[[float], None]
@@ -37,6 +37,10 @@ _PATIENT_LOOKS = 32
 class _Clock:
     def __init__(self) -> None:
         self.now_secs = _START_SECS
+        self.wall_jump_secs = 0.0
+
+    def wall_secs(self) -> float:
+        return self.now_secs + self.wall_jump_secs
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -120,6 +124,8 @@ def virtual_clock() -> Iterator[_Clock]:
         for base in _CLOCK_NAMES:
             setattr(time, base, lambda: clock.now_secs)
             setattr(time, f"{base}_ns", lambda: round(clock.now_secs * 1e9))
+        time.time = clock.wall_secs
+        time.time_ns = lambda: round(clock.wall_secs() * 1e9)
         yield clock
     finally:
         _active.pop()
@@ -136,6 +142,17 @@ def advance(secs: float) -> None:
     if not _active:
         raise RuntimeError("no virtual clock is active")
     _active[-1].now_secs += secs
+
+
+def jump_wall_clock(secs: float) -> None:
+    """Sets the time of day forward or back, as an administrator or NTP does; the monotonic clocks go on.
+
+    Raises:
+        RuntimeError: No virtual clock is active.
+    """
+    if not _active:
+        raise RuntimeError("no virtual clock is active")
+    _active[-1].wall_jump_secs += secs
 
 
 def run(main: Coroutine[Any, Any, T], *, on_busy: OnBusy | None = None) -> T:

@@ -126,3 +126,15 @@ def test_two_virtual_clocks_at_once_are_refused() -> None:
         virtual_time.virtual_clock(),
     ):
         pass
+
+
+def test_a_jump_of_the_time_of_day_moves_no_monotonic_clock() -> None:
+    async def main() -> tuple[float, float, float]:
+        before = time.time(), time.time_ns(), time.monotonic()
+        virtual_time.jump_wall_clock(-3600.0)
+        return time.time() - before[0], (time.time_ns() - before[1]) / 1e9, time.monotonic() - before[2]
+
+    assert virtual_time.run(main()) == (-3600.0, -3600.0, 0.0)
+    assert time.time() > 1_700_000_000, "and is given back"
+    with pytest.raises(RuntimeError, match="no virtual clock"):
+        virtual_time.jump_wall_clock(1.0)
