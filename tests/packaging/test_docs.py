@@ -20,7 +20,11 @@ PAGES = [
     *sorted(ROOT.glob("docs/*.md")),
     *sorted(ROOT.glob("bots/*.md")),
     *sorted(ROOT.glob("examples/*.md")),
+    ROOT / "SECURITY.md",
+    ROOT / "pipecat_voicectx" / "client" / "README.md",
 ]
+# Further than the next page nothing is looked up; these are what the pages name on the network.
+OUTSIDE = ("https://github.com/pipecat-ai/pipecat", "https://semver.org", "http://localhost:7860")
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -29,9 +33,21 @@ def blocks(page: Path, language: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_relative_links_and_pictures_are_there(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
-        if not target.startswith(("http://", "https://", "mailto:")):
-            assert (page.parent / target).exists(), target
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if target.startswith(("http://", "https://")):
+            assert target.startswith(OUTSIDE), target
+            continue
+        path, _, anchor = target.partition("#")
+        there = page.parent / path if path else page
+        assert there.exists(), target
+        if anchor:
+            assert anchor in anchors(there), target
+
+
+def anchors(page: Path) -> set[str]:
+    """Of headings, as hosts of Markdown make them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
