@@ -1,12 +1,12 @@
-"""Markers, the leaked-task check and the hypothesis profiles. No fixture here has logic of a test in it."""
+"""Markers, the check for leaks and the hypothesis profiles. No fixture here has logic of a test in it."""
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import functools
 import gc
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from loguru import logger
+
+from tests.leaks import Leftovers
 
 # Telemetry of dependencies is off in every test, before any of them is imported.
 os.environ.setdefault("MEM0_TELEMETRY", "False")
@@ -56,17 +58,39 @@ def test_data() -> Path:
     return Path(value)
 
 
+_outcome = pytest.StashKey[pytest.CallInfo[None]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    if call.when == "call":
+        item.stash[_outcome] = call
+    return (yield)
+
+
+# Where whole sessions run. Elsewhere (real browsers, servers, other libraries' pools) only threads of ours are watched.
+SESSIONS = (
+    "faults",
+    "host",
+    "processors",
+    "properties",
+    "runtimes",
+    "stores",
+    "observers",
+    "soak",
+    "test_voice_context.py",
+)
+
+
 @pytest.fixture(autouse=True)
-def no_leaked_threads() -> Iterator[None]:
-    """Fails a test that leaves a non-daemon thread of ours running: it would outlive its call."""
-    before = set(threading.enumerate())
+def nothing_is_left_behind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails a test after which a task, a thread, a file or a socket outlives its session."""
+    left = Leftovers()
+    cancel_all = vars(asyncio.runners)["_cancel_all_tasks"]
+    monkeypatch.setattr("asyncio.runners._cancel_all_tasks", left.watching(cancel_all))
     yield
-    leaked = [
-        thread
-        for thread in threading.enumerate()
-        if thread not in before and thread.is_alive() and thread.name.startswith("voicectx")
-    ]
-    for thread in leaked:
-        thread.join(timeout=2)
-    still = [thread.name for thread in leaked if thread.is_alive()]
-    assert not still, f"threads left running: {still}"
+    call = request.node.stash.get(_outcome, None)
+    if call is not None and call.excinfo is None:
+        whole = request.path.relative_to(Path(__file__).parent).parts[0] in SESSIONS
+        found = left.found() if whole else left.found(only="thread voicectx")
+        assert not found, "left behind:\n" + "\n".join(found)
