@@ -13,6 +13,7 @@ import inspect
 import itertools
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ SECTIONS = (
     "Events (all run in the background):",
 )
 UNDOCUMENTED: list[str] = []
+IF_WRONG: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("if_wrong.toml").read_text())
+UNSAID = {f"{name}.{field}" for name, fields in IF_WRONG.items() for field in fields}
+"""Lines of it that no setting has asked for yet."""
 HEAD = "<!-- Written by tools/make_reference.py from the docstrings; change those. -->\n\n"
 
 
@@ -80,25 +84,41 @@ def config_tables(cls: type, path: str, seen: set[type]) -> list[str]:
         if not doc:
             UNDOCUMENTED.append(f"{cls.__module__}.{cls.__name__}.{field.name}")
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            rows.append(f"| `{field.name}` | see `{type(value).__name__}` below | {doc} |")
+            rows.append(
+                f"| `{field.name}` | see `{type(value).__name__}` below | {doc} | {said_if_wrong(cls, field.name)} |"
+            )
             if type(value) not in seen:
                 nested.append((type(value), f"{path}.{field.name}"))
         else:
-            rows.append(f"| `{field.name}` | {shown(value)} | {doc} |")
+            rows.append(f"| `{field.name}` | {shown(value)} | {doc} | {if_wrong(cls, field.name)} |")
     first = (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " ")
     lines = [
         f"## `{path}`: {cls.__name__}",
         "",
         first,
         "",
-        "| setting | default | what it is |",
-        "|---|---|---|",
+        "| setting | default | what it is | if it is wrong |",
+        "|---|---|---|---|",
         *rows,
         "",
     ]
     for inner, inner_path in nested:
         lines += config_tables(inner, inner_path, seen)
     return lines
+
+
+def if_wrong(cls: type, name: str) -> str:
+    """What a wrong value does."""
+    text = said_if_wrong(cls, name)
+    if not text:
+        UNDOCUMENTED.append(f"{cls.__name__}.{name} (in tools/if_wrong.toml)")
+    return text
+
+
+def said_if_wrong(cls: type, name: str) -> str:
+    """The same where nothing need be said: settings that hold further ones."""
+    UNSAID.discard(f"{cls.__name__}.{name}")
+    return IF_WRONG.get(cls.__name__, {}).get(name, "")
 
 
 def configuration() -> str:
@@ -180,9 +200,14 @@ def own_init_doc(cls: type) -> list[str]:
 
 def main() -> int:
     pages = {DOCS / "configuration.md": configuration(), DOCS / "reference.md": reference()}
+    if UNSAID:
+        raise SystemExit(
+            f"tools/if_wrong.toml speaks of settings that are not there: {', '.join(sorted(UNSAID))}"
+        )
     if UNDOCUMENTED:
         raise SystemExit(
-            "settings without a docstring; say the unit and the reason: " + ", ".join(UNDOCUMENTED)
+            "settings without a docstring (unit and reason) or without what a wrong value does: "
+            + ", ".join(UNDOCUMENTED)
         )
     stale = [path.name for path, text in pages.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv[1:]:
