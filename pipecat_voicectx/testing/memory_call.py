@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -167,8 +167,12 @@ def in_calls(
     tools: Any = None,
     tools_for: Callable[[FrameProcessor], Any] | None = None,
     functions: Mapping[str, Any] | None = None,
+    clock: Callable[[Coroutine[Any, Any, list[MemoryCall]]], list[MemoryCall]] = run,
 ) -> list[MemoryCall]:
-    """Runs each script in a call of its own, one after the other or all at once, and ends each with an EndFrame."""
+    """Runs each script in a call of its own, one after the other or all at once, and ends each with an EndFrame.
+
+    On virtual time; `clock=asyncio.run` for a memory whose backend takes real time in threads.
+    """
 
     async def main() -> list[MemoryCall]:
         calls = [
@@ -186,7 +190,7 @@ def in_calls(
             return list(await asyncio.gather(*calls))
         return [await each for each in calls]
 
-    return run(main())
+    return clock(main())
 
 
 async def _in_call(
