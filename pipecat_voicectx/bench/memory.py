@@ -98,6 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     mem0_limit = None if arguments.full else _MEM0_QUESTIONS
     methods = _measure_methods(conversations, embeddings, limit, mem0_limit)
     latency = _measure_latency(arguments)
+    slow_engine = _measure_slow_engine(arguments)
     startup = _measure_startup(arguments)
     settings = {
         "data": arguments.data.name,
@@ -109,7 +110,16 @@ def run(arguments: argparse.Namespace) -> int:
         "mem0_raw_questions_per_conversation": "all" if arguments.full else _MEM0_QUESTIONS,
         "size": "quick" if arguments.quick else "full" if arguments.full else "default",
     }
-    write_json(arguments, {"settings": settings, "methods": methods, "latency": latency, "startup": startup})
+    write_json(
+        arguments,
+        {
+            "settings": settings,
+            "methods": methods,
+            "latency": latency,
+            "slow_engine": slow_engine,
+            "startup": startup,
+        },
+    )
     return 0
 
 
@@ -252,6 +262,30 @@ def _measure_latency(arguments: argparse.Namespace) -> dict[str, object]:
         if sys.stderr.isatty():
             print(f"({size} pages took {time.perf_counter() - started:.0f} s)", file=sys.stderr)
     return rows
+
+
+# An engine that takes this long for every search and write; at this many facts it is asked on every turn.
+_SLOW_SECS = 3.0
+_SLOW_FACTS = 1_000
+
+
+def _measure_slow_engine(arguments: argparse.Namespace) -> dict[str, object]:
+    turns = 30 if arguments.quick else 100
+    (fast, _), (slow, _) = (
+        measure_path(_SLOW_FACTS, turns=turns, seed=arguments.seed, engine_secs=secs)
+        for secs in (0.0, _SLOW_SECS)
+    )
+    row: dict[str, object] = {
+        "engine_secs": _SLOW_SECS,
+        "facts": _SLOW_FACTS,
+        "path_p95_ms": _ms(np.percentile(slow, 95)),
+        "path_p95_without_ms": _ms(np.percentile(fast, 95)),
+    }
+    print(
+        f"\nengine that takes {_SLOW_SECS:.0f} s for every search and write: path p95 {row['path_p95_ms']} ms, "
+        f"with one that does not {row['path_p95_without_ms']} ms ({_SLOW_FACTS} facts)"
+    )
+    return row
 
 
 def _measure_startup(arguments: argparse.Namespace) -> dict[str, object]:

@@ -17,7 +17,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from pipecat.frames.frames import EndFrame, Frame, LLMContextFrame, TranscriptionFrame
+from pipecat.frames.frames import (
+    EndFrame,
+    Frame,
+    LLMContextFrame,
+    TranscriptionFrame,
+    VADUserStartedSpeakingFrame,
+    VADUserStoppedSpeakingFrame,
+)
 from pipecat.pipeline.pipeline import Pipeline
 from pipecat.pipeline.worker import PipelineWorker
 from pipecat.processors.aggregators.llm_context import LLMContext
@@ -29,9 +36,11 @@ from pipecat_voicectx.memory.facts import USER, Assertion, Fact, fact_id
 from pipecat_voicectx.memory.index import FloatArray
 from pipecat_voicectx.memory.pages import VoicePage
 from pipecat_voicectx.memory.reconcile import Add
-from pipecat_voicectx.memory.records import MemoryRecord, record_id
+from pipecat_voicectx.memory.records import MemoryHit, MemoryRecord, record_id
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
+from pipecat_voicectx.stores.blocking_engine import Embedded, SearchRequest
 from pipecat_voicectx.stores.embedders import Embedder
+from pipecat_voicectx.stores.engine import AddReport
 from pipecat_voicectx.stores.fact_session import FactsConfig
 from pipecat_voicectx.stores.fact_writer import FactWriter
 from pipecat_voicectx.stores.mem0_engine import Mem0Engine
@@ -45,6 +54,8 @@ _CUMULATIVE = list(itertools.accumulate(1 / (n + 1) for n in range(8_000)))
 _TURN_WORDS = 20
 _QUERY_WORDS = 12
 _FACT_WORDS = 6
+# Pipecat's default from the end of speech to the end of the turn, at the least.
+_TURN_STOP_SECS = 0.2
 _ATTRIBUTES = ("like", "have", "want", "take", "plan", "use")
 # The engine is asked so often; its times are far from each other's noise. A query over 10,000 records takes a second.
 _ENGINE_QUERIES = 9
@@ -78,23 +89,42 @@ class _Stamp(FrameProcessor):
         await self.push_frame(frame, direction)
 
 
-def measure_path(pages: int, *, turns: int, seed: int, facts: bool = True) -> tuple[list[float], list[float]]:
+class _SlowMem0(Mem0Engine):
+    """Mem0 that takes its time for every search and every write."""
+
+    slow_secs = 0.0
+
+    def _search_now(self, request: SearchRequest) -> Sequence[MemoryHit]:
+        time.sleep(self.slow_secs)
+        return super()._search_now(request)
+
+    def _add_now(self, embedded: Embedded) -> AddReport:
+        time.sleep(self.slow_secs)
+        return super()._add_now(embedded)
+
+
+def measure_path(
+    pages: int, *, turns: int, seed: int, facts: bool = True, engine_secs: float | None = None
+) -> tuple[list[float], list[float]]:
     """Seconds on the path for each of `turns` turns: with the event loop, and the projector's own part.
 
     With `facts`, the caller has as many facts as pages in the default engine, and each turn recalls from both.
+    With `engine_secs` the engine is asked when speech stops, as in a call, and takes that much longer for each search
+    and each write.
     """
     with tempfile.TemporaryDirectory(prefix="voicectx-bench-") as folder:
-        return asyncio.run(_path(pages, turns, random.Random(seed), Path(folder) if facts else None))
+        kept = Path(folder) if facts else None
+        return asyncio.run(_path(pages, turns, random.Random(seed), kept, engine_secs))
 
 
 async def _path(
-    count: int, turns: int, rng: random.Random, folder: Path | None
+    count: int, turns: int, rng: random.Random, folder: Path | None, engine_secs: float | None
 ) -> tuple[list[float], list[float]]:
     before, after = _Stamp(), _Stamp()
     config = None
     if folder is not None:
         await _store_facts(folder, count, rng)
-        config = FactsConfig(engine=lambda _, embedder: _default_engine(folder, embedder))
+        config = FactsConfig(engine=lambda _, embedder: _slow_engine(folder, embedder, engine_secs or 0.0))
     projector = MemoryProjector(
         owner=BENCH_OWNER, embedder=RandomEmbedder(), stt=before, session_id="now", facts=config
     )
@@ -115,6 +145,10 @@ async def _path(
     context = LLMContext([{"role": "system", "content": "You are a helpful voice agent."}])
     for number in range(turns + 3):
         text = made_text(_QUERY_WORDS, rng)
+        if engine_secs is not None:
+            await worker.queue_frame(VADUserStartedSpeakingFrame())
+            await worker.queue_frame(VADUserStoppedSpeakingFrame())
+            await asyncio.sleep(_TURN_STOP_SECS)
         await worker.queue_frame(TranscriptionFrame(text=text, user_id="u", timestamp="t"))
         await asyncio.sleep(0.06)
         context.add_message({"role": "user", "content": text})
@@ -127,6 +161,12 @@ async def _path(
     path = [b - a for a, b in zip(before.times_secs, after.times_secs, strict=True)]
     # The first turns warm caches and pay for imports.
     return path[3:], own[3:]
+
+
+def _slow_engine(folder: Path, embedder: Embedder, slow_secs: float) -> Mem0Engine:
+    engine = _SlowMem0(embedder=embedder, path=facts_path(folder), timeout_secs=600)
+    engine.slow_secs = slow_secs
+    return engine
 
 
 def _default_engine(folder: Path, embedder: Embedder) -> Mem0Engine:
