@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import io
 import wave
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -242,6 +243,13 @@ class AudioPages:
         if not self._is_recording or not any(page.user_audio_ref or page.bot_audio_ref for page in pages):
             return None
         return self._use(list(pages))
+
+    async def make_ready(self, pages: Sequence[VoicePage], *, timeout_secs: float) -> None:
+        """Waits a moment for the recordings of pages to be ready for the prompt."""
+        work = self.relevant(pages)
+        if work is not None:
+            with contextlib.suppress(TimeoutError, VoiceContextError):
+                await asyncio.wait_for(work, timeout_secs)
 
     async def identify(self, owner: Owner, pages: Iterable[VoicePage]) -> list[VoicePage]:
         """The caller turned out to be `owner`: the clips of this call become theirs; returns the pages that name them.

@@ -16,10 +16,9 @@ leaves no trace.
 from __future__ import annotations
 
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from loguru import logger
 from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
 from pipecat.frames.frames import (
     Frame,
@@ -29,7 +28,6 @@ from pipecat.frames.frames import (
     InputAudioRawFrame,
     LLMContextFrame,
     LLMContextUserTurnFrame,
-    MetricsFrame,
     StartFrame,
     VADUserStoppedSpeakingFrame,
 )
@@ -39,21 +37,21 @@ from pipecat.processors.frame_processor import FrameDirection, FrameProcessor, F
 from pipecat_voicectx.errors import UsageError, VoiceContextError
 from pipecat_voicectx.memory.exchanges import ExchangeTracker
 from pipecat_voicectx.memory.mentions import Mention, mentions_of
-from pipecat_voicectx.memory.pages import Owner, PageStates
+from pipecat_voicectx.memory.pages import Owner, PageStates, VoicePage
 from pipecat_voicectx.orchestrator.functions import ALL_FUNCTIONS
 from pipecat_voicectx.playback.heard import HeardTurn
 from pipecat_voicectx.processors.audio_pages import AudioPages, AudioPagesConfig, PlayedAudio, clips_folder
 from pipecat_voicectx.processors.background_work import BackgroundWork
+from pipecat_voicectx.processors.follow_ups import FollowUps
 from pipecat_voicectx.processors.frames import AffectFrame, HeardTurnFrame
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
 from pipecat_voicectx.processors.page_commits import PageCommits
 from pipecat_voicectx.processors.page_states import with_state
-from pipecat_voicectx.processors.projection_metrics import ProjectionMetricsData, counted, described
+from pipecat_voicectx.processors.projection_reports import ProjectionReports
 from pipecat_voicectx.processors.query_preparation import QueryPreparation
 from pipecat_voicectx.processors.running_calls import RunningCalls
-from pipecat_voicectx.processors.tool_advertising import tools_tokens
 from pipecat_voicectx.processors.transcript_tap import TranscriptTap
-from pipecat_voicectx.processors.window_planner import Projection, WindowPlanner
+from pipecat_voicectx.processors.window_planner import WindowPlanner
 from pipecat_voicectx.projection.follower import ContextFollower
 from pipecat_voicectx.stores.embedders import Embedder, FastEmbedder
 from pipecat_voicectx.stores.fact_session import FactsConfig, FactSession
@@ -71,6 +69,8 @@ __all__ = ["MemoryProjector", "MemoryProjectorConfig", "Recall"]
 DRAIN_SECS = 3.0
 # Chosen: the rest is for what a session ends with (traits, the call's summary, closing the engine).
 _WRITES_SHARE = 0.6
+# Chosen: a clip is decoded in milliseconds; one that is still being written is not waited for.
+_RECORDING_WAIT_SECS = 0.5
 # Functions that steer the pipeline or look into memory: nothing that a call can be in the middle of.
 _STEERING = frozenset(spec.name for spec in ALL_FUNCTIONS)
 
@@ -185,7 +185,8 @@ class MemoryProjector(BackgroundWork):
         self._is_unread = False
         """A user turn is in the context, and nobody has looked yet."""
         self._states = PageStates()
-        self._tools_cost: tuple[object, int] = (None, 0)
+        self._reports = ProjectionReports(self)
+        self._follow_ups = FollowUps(self._planner.follow_up)
         self._tap = TranscriptTap(stt=stt, on_text=self._preparation.hear)
         self._cleaned = False
         for event in ("on_recall", "on_projected", "on_memory_written"):
@@ -212,6 +213,11 @@ class MemoryProjector(BackgroundWork):
             return ()
         known = self._facts.memory
         return mentions_of(name, known.left_brain, known.facts, self._memory.pages)
+
+    @property
+    def plays_recordings(self) -> bool:
+        """Whether the model can be given recordings."""
+        return self._audio is not None and self._audio.prompts
 
     @property
     def open_page_ids(self) -> frozenset[str]:
@@ -280,6 +286,7 @@ class MemoryProjector(BackgroundWork):
         match frame:
             case StartFrame():
                 self._tap.attach(self)
+                self._follow_ups.attach(self)
             case FunctionCallInProgressFrame() | FunctionCallResultFrame() | FunctionCallCancelFrame():
                 await self._guarded(lambda: self._on_function_call(frame))
             case LLMContextUserTurnFrame() if direction is FrameDirection.DOWNSTREAM:
@@ -299,6 +306,7 @@ class MemoryProjector(BackgroundWork):
         if not self._cleaned:
             self._cleaned = True
             self._tap.detach()
+            self._follow_ups.detach()
             await self._guarded(self._on_end)
             deadline_secs = time.monotonic() + DRAIN_SECS
             await self._drain(deadline_secs - (1 - _WRITES_SHARE) * DRAIN_SECS)
@@ -387,22 +395,8 @@ class MemoryProjector(BackgroundWork):
         if self._audio is not None and projection.plan is not None:
             recalled = [self._memory.pages[page.page_id] for page in projection.plan.pages]
             self._spawn_recording(self._audio.relevant(recalled))
-        self._spawn(self._report(projection, context.tools, time.perf_counter() - started_secs), "report")
-
-    async def _report(self, projection: Projection, tools: object, took_secs: float) -> None:
-        """Counts and tells, after the frame has gone on."""
-        report = counted(projection, tools_tokens=self._tools_tokens(tools), took_secs=took_secs)
-        logger.debug("{}: {}", self, described(report))
-        if self.metrics_enabled:
-            await self.push_frame(MetricsFrame(data=[ProjectionMetricsData.of(report, processor=self.name)]))
-        await self._call_event_handler("on_projected", report)
-        if projection.plan is not None:
-            await self._call_event_handler("on_recall", projection.recall)
-
-    def _tools_tokens(self, tools: object) -> int:
-        if self._tools_cost[0] is not tools:
-            self._tools_cost = (tools, tools_tokens(tools))
-        return self._tools_cost[1]
+        took_secs = time.perf_counter() - started_secs
+        self._spawn(self._reports.tell(projection, context.tools, took_secs), "report")
 
     # -- memory
 
@@ -413,6 +407,18 @@ class MemoryProjector(BackgroundWork):
         if self._facts is not None:
             facts = self._facts.open(list(self._memory.pages.values()), self._memory.previous_session)
             await self._attempt(facts, "facts work for this call only, for now")
+
+    async def attach_recordings(self, pages: Sequence[VoicePage]) -> dict[str, str]:
+        """Puts the recordings of pages in front of the model with the next request of this turn.
+
+        Returns:
+            The label under which each is found there, by page; {} where the model does not listen.
+        """
+        audio = self._audio
+        if audio is None or not audio.prompts:
+            return {}
+        await audio.make_ready(pages, timeout_secs=_RECORDING_WAIT_SECS)
+        return self._planner.attach([page.id for page in pages])
 
     async def _redact(self, page_ids: frozenset[str]) -> None:
         pages = [page for page_id in page_ids if (page := self._memory.pages.get(page_id)) is not None]

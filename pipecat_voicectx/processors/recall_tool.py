@@ -18,6 +18,7 @@ from pipecat.services.llm_service import FunctionCallParams
 
 from pipecat_voicectx.errors import BadInputError
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
+from pipecat_voicectx.projection.projector import Fidelity
 from pipecat_voicectx.projection.recall_request import (
     RecallToolConfig,
     find_handle,
@@ -46,13 +47,14 @@ def recall_function(projector: MemoryProjector, *, config: RecallToolConfig | No
     async def recall(params: FunctionCallParams) -> None:
         await params.result_callback(await answer(projector, params.arguments, limits))
 
+    fidelities = ["transcript", "summary", *(["audio"] if projector.plays_recordings else [])]
     return FunctionSchema(
         name="recall",
         description=_DESCRIPTION,
         properties={
             "query": {"type": "string", "description": "What to look for"},
             "page": {"type": "string", "description": "Or an entry's handle (#3fa9)"},
-            "fidelity": {"type": "string", "enum": ["transcript", "summary"]},
+            "fidelity": {"type": "string", "enum": fidelities},
         },
         required=[],
         handler=recall,
@@ -78,4 +80,9 @@ async def answer(
             await asyncio.wait([asyncio.ensure_future(embed())], timeout=_EMBEDDING_WAIT_SECS)
         hits = memory.rank(query, exclude=projector.open_page_ids, limit=config.max_pages)
         pages = [memory.pages[hit.key] for hit in hits if hit.lexical > 0 or hit.cosine > 0]
-    return recall_result(pages, fidelity=request.fidelity, config=config, wall_secs=time.time())
+    recordings: dict[str, str] = {}
+    if request.fidelity is Fidelity.AUDIO:
+        recordings = await projector.attach_recordings(pages[: config.max_pages])
+    return recall_result(
+        pages, fidelity=request.fidelity, config=config, wall_secs=time.time(), recordings=recordings
+    )

@@ -6,7 +6,7 @@ Synchronous and on the response path: reads what is in memory, edits the context
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from loguru import logger
@@ -26,13 +26,19 @@ from pipecat_voicectx.memory.resume import (
 from pipecat_voicectx.processors.audio_pages import AudioPages
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
 from pipecat_voicectx.processors.tool_advertising import advertise_schemas
-from pipecat_voicectx.projection.block import RecalledLine, block_message
+from pipecat_voicectx.projection.block import RecalledLine, block_message, recording_label, with_asked
 from pipecat_voicectx.projection.filling import filling_order
 from pipecat_voicectx.projection.follower import ContextFollower
 from pipecat_voicectx.projection.recall import RecallPlan
 from pipecat_voicectx.projection.recall_plans import RecallPlans, RecallWish
 from pipecat_voicectx.projection.tool_results import cut_results
-from pipecat_voicectx.projection.window import Exchange, WindowEdit, edit_window, leaving_exchanges
+from pipecat_voicectx.projection.window import (
+    Exchange,
+    WindowEdit,
+    edit_window,
+    last_user_position,
+    leaving_exchanges,
+)
 from pipecat_voicectx.stores.fact_session import FactSession
 from pipecat_voicectx.stores.page_memory import PageMemory
 
@@ -42,6 +48,8 @@ __all__ = ["Projection", "WindowPlanner"]
 _OPENING_TURNS = 2
 # Above every score that matching can give: the pages a caller wants to go on from come first.
 _RESUME_SCORE = 10.0
+# Chosen: a minute of audio costs 600 tokens; a model that wants more can ask again on the next turn.
+_MOST_ATTACHED = 2
 # Chosen: enough of an answer to go on with it.
 _UNSAID_CHARS = 400
 
@@ -96,6 +104,9 @@ class WindowPlanner:
         self._tools: list[FunctionSchema] = []
         self._offers_tools = False
         self._block: dict[str, object] | None = None
+        # The plan of the turn that is going on, and the pages whose recordings the model asked for since.
+        self._turn_plan: RecallPlan | None = None
+        self._attached: list[str] = []
         self._block_for: tuple[str | None, str] | None = None
         self._restored_for: str | None = None
         self._user_turns: dict[str, None] = {}
@@ -118,6 +129,23 @@ class WindowPlanner:
         """The page of the exchange that is going on, if there is one."""
         open_id = self._tracker.open_page_id
         return frozenset() if open_id is None else frozenset({open_id})
+
+    def attach(self, page_ids: Sequence[str]) -> dict[str, str]:
+        """The model asked to hear pages: their recordings, where ready, come with the next request of this turn.
+
+        Returns:
+            The label of each page's recording.
+        """
+        ready = self._audio.ready_secs(self._memory.pages) if self._audio is not None else {}
+        shown = list(self._turn_plan.recordings) if self._turn_plan is not None else []
+        for page_id in page_ids:
+            if page_id in ready and page_id not in (*shown, *self._attached):
+                self._attached.append(page_id)
+        self._attached = self._attached[:_MOST_ATTACHED]
+        order = [*shown, *self._attached]
+        return {
+            page_id: recording_label(order.index(page_id) + 1) for page_id in page_ids if page_id in order
+        }
 
     def note_page(self, page: VoicePage) -> None:
         """A page of this session was written."""
@@ -151,6 +179,8 @@ class WindowPlanner:
         plan: RecallPlan | None = None
         block = self._block
         turn = (self._tracker.open_page_id, text)
+        if not provisional and turn != self._block_for:
+            self._attached.clear()
         if provisional or turn != self._block_for:
             resumed = bool(text) and self._wants_resume(text, turn=len(self._user_turns))
             plan = self._plan(text, self._pages_in(kept), resumed=resumed, provisional=provisional)
@@ -175,10 +205,39 @@ class WindowPlanner:
             context.set_messages(new)  # type: ignore[arg-type]
         if not provisional:
             self._block, self._block_for = block, turn
+            self._turn_plan = plan or self._turn_plan
             staying = edit.kept[-self._config.keep_exchanges :] if self._config.keep_exchanges else ()
             self._foreseen = self._pages_in(staying) | self._greetings
             self._offer_tools(context, edit.kept)
         return Projection(text=text, edit=edit, plan=plan, by_meaning=by_meaning, resumed=resumed)
+
+    def follow_up(self, context: LLMContext) -> None:
+        """A context goes to the model once more in this turn: bounds its tool results, adds what was asked for."""
+        messages: list[object] = list(context.messages)
+        new, cut = cut_results(messages, max_tokens=self._config.tool_result_tokens)
+        block = self._with_attached() if self._attached else self._block
+        if block is not None and block != self._block:
+            at = next((place for place, message in enumerate(new) if message is self._block), None)
+            if at is not None:
+                new[at] = block
+            else:
+                new.insert(last_user_position(new), block)
+            self._block = block
+        if cut or any(a is not b for a, b in zip(new, messages, strict=False)):
+            context.set_messages(new)  # type: ignore[arg-type]
+
+    def _with_attached(self) -> dict[str, object] | None:
+        """The turn's block with what the model asked to hear behind it."""
+        if self._audio is None:
+            return self._block
+        plan = self._turn_plan
+        text, shown = (plan.block_text, plan.recordings) if plan is not None else ("", ())
+        ready = self._audio.ready_secs(self._memory.pages)
+        wanted = [*shown, *self._attached]
+        if any(page_id not in ready for page_id in wanted):
+            return self._block
+        labels = [recording_label(number) for number in range(len(shown) + 1, len(wanted) + 1)]
+        return block_message(with_asked(text, labels), self._audio.recordings(wanted))
 
     def _leaving(self, messages: list[object], exchanges: list[Exchange]) -> list[Exchange]:
         return leaving_exchanges(

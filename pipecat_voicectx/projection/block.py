@@ -20,6 +20,7 @@ __all__ = [
     "is_our_block",
     "recording_label",
     "render_block",
+    "with_asked",
 ]
 
 RECALLED_TAG = "recalled_context"
@@ -66,6 +67,14 @@ def render_block(lines: Sequence[RecalledLine], *, note: str = "") -> str:
 def recording_label(number: int) -> str:
     """How a line refers to a recording further down in the block; numbers start at 1."""
     return f"[recording {number}]"
+
+
+def with_asked(text: str, labels: Sequence[str]) -> str:
+    """A block's text with recordings that the model asked for; a block of its own where there was none."""
+    closing = f"</{RECALLED_TAG}>"
+    before = text.removesuffix(closing).rstrip() if text else f"<{RECALLED_TAG}>\n{_HEADER}"
+    lines = "\n".join(f"- {label}: as you asked" for label in labels)
+    return f"{before}\n{lines}\n{closing}"
 
 
 def block_message(text: str, recordings: Sequence[str] = ()) -> dict[str, object]:

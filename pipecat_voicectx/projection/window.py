@@ -30,6 +30,7 @@ __all__ = [
     "Exchange",
     "WindowEdit",
     "edit_window",
+    "last_user_position",
     "leaving_exchanges",
     "message_text",
     "read_exchanges",
@@ -113,6 +114,14 @@ def read_exchanges(
             groups[-1].append(position)
             answered = answered or not _steers(message, steering, quiet)
     return [_exchange(messages, group, steering) for group in groups]
+
+
+def last_user_position(messages: Sequence[object]) -> int:
+    """Where the last user message is that is no block of ours; behind all messages without one."""
+    for position in range(len(messages) - 1, -1, -1):
+        if _role(messages[position]) == "user" and not is_our_block(messages[position]):
+            return position
+    return len(messages)
 
 
 def edit_window(

@@ -24,7 +24,7 @@ from pipecat_voicectx.stores.clips import ClipStore
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
 from pipecat_voicectx.stores.memory_folder import clips_path
 from pipecat_voicectx.stores.page_store import open_page_store
-from pipecat_voicectx.testing.openai_server import ChatRequest, Reply
+from pipecat_voicectx.testing.openai_server import ChatPolicy, ChatRequest, Reply, ToolCall
 from pipecat_voicectx.testing.scripted_session import (
     Outcome,
     PassThrough,
@@ -59,10 +59,13 @@ def loudest_hertz(pcm: bytes, rate: int) -> float:
     return float(np.argmax(np.abs(np.fft.rfft(samples))) * rate / len(samples))
 
 
-def recorded(script: Script, folder: Path, **options: Any) -> Outcome:
+def recorded(script: Script, folder: Path, policy: ChatPolicy | None = None, **options: Any) -> Outcome:
     config = options.pop("config", VoiceContextConfig(facts=None))
     memory = {"user_id": "ann", "store_path": folder, "record_audio": True, **options}
-    return run(play_in_loop(script, Echo(), ours=True, tts=EspeakTTSService, config=config, memory=memory))
+    played = play_in_loop(
+        script, policy or Echo(), ours=True, tts=EspeakTTSService, config=config, memory=memory
+    )
+    return run(played)
 
 
 def pages_of(folder: Path) -> list[VoicePage]:
@@ -228,3 +231,68 @@ def test_a_model_that_reads_is_given_the_transcript_though_the_call_is_recorded(
     messages = asks_for_the_dog(350, None, tmp_path)
     assert not [m for m in messages if audio_parts(m)]
     assert [m for m in messages if "pets must be allowed" in str(m["content"])]
+
+
+class Listens(Echo):
+    """Asks to hear what was said about the dog, when asked for it, and then answers."""
+
+    def reply(self, request: ChatRequest) -> Reply:
+        spoken = [m for m in request.messages if m.get("role") in ("user", "tool") and not audio_parts(m)]
+        if spoken[-1]["role"] == "user" and "hear" in str(spoken[-1]["content"]):
+            return Reply(
+                tool_calls=(ToolCall(name="recall", arguments={"query": "our dog", "fidelity": "audio"}),)
+            )
+        return super().reply(request)
+
+
+def asks_to_hear(prompt: AudioPrompt, folder: Path) -> Outcome:
+    """A call in which the model asks for a recording; its block has room for words only."""
+    memory = MemoryProjectorConfig(keep_exchanges=1)
+    config = replace(
+        VoiceContextConfig(facts=None),
+        memory=replace(memory, recall=replace(memory.recall, budget_tokens=110)),
+        recording=AudioPagesConfig(prompt=prompt),
+    )
+
+    async def script(session: Session) -> None:
+        await session.say("we travel with our dog so pets must be allowed", secs=3.0, sound=tone(700))
+        await session.answered()
+        for text in ("tell me a joke about penguins", "how is the weather on mars", "let me hear that again"):
+            await session.say(text, sound=tone(400))
+            await session.answered()
+        await session.say("name a prime number", sound=tone(400))
+        await session.answered()
+
+    return recorded(script, folder, Listens(), config=config)
+
+
+def with_result(outcome: Outcome) -> tuple[Any, str]:
+    """The first request that holds the function's result, and that result."""
+    for request in outcome.requests:
+        for message in request.messages:
+            if message.get("role") == "tool":
+                return request, str(message["content"])
+    raise AssertionError("the model did not call")
+
+
+def test_a_model_that_listens_can_ask_for_a_recording_and_has_it_for_that_turn(tmp_path: Path) -> None:
+    outcome = asks_to_hear(AudioPrompt.INPUT_AUDIO, tmp_path)
+    assert outcome.log.errors == []
+    request, result = with_result(outcome)
+    assert "[recording 1]" in result
+    (block,) = [m for m in request.messages if audio_parts(m)]
+    with wave.open(io.BytesIO(audio_parts(block)[0])) as file:
+        assert loudest_hertz(file.readframes(file.getnframes()), 16_000) == pytest.approx(700, abs=10)
+    texts = [part["text"] for part in block["content"] if part["type"] == "text"]
+    assert "- [recording 1]: as you asked" in texts[0]
+    assert texts[-1] == "</recalled_context>"
+    others = [r for r in outcome.requests if r is not request]
+    assert not [m for r in others for m in r.messages if audio_parts(m)], "for that turn alone"
+
+
+def test_a_model_that_reads_is_answered_in_words_when_it_asks_to_hear(tmp_path: Path) -> None:
+    outcome = asks_to_hear(AudioPrompt.NEVER, tmp_path)
+    assert outcome.log.errors == []
+    _, result = with_result(outcome)
+    assert "pets must be allowed" in result
+    assert not [m for r in outcome.requests for m in r.messages if audio_parts(m)]
