@@ -217,6 +217,11 @@ class Emergence:
             neighbours=tuple(sorted(outsiders)[:20]),
         )
 
+    def forget(self, entities: Collection[str]) -> None:
+        """Drops what names entities that were erased."""
+        gone = frozenset(entities)
+        self._barred = {names: None for names in self._barred if gone.isdisjoint(names)}
+
     def to_json(self) -> dict[str, object]:
         """Plain JSON types, with the schema version."""
         return {"schema": EMERGENCE_SCHEMA_VERSION, "barred": [sorted(each) for each in self._barred]}

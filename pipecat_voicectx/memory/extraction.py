@@ -253,7 +253,7 @@ class _Turn(Statements):
         if topic is None:
             return False
         if not any(isinstance(change, Retraction) for change in self._changes):
-            self._add(Retraction(about=topic))
+            self._add(Retraction(about=topic, of=None if topic else self._said_last()))
         return True
 
     def _turns_over(self, bare: str) -> bool:

@@ -115,6 +115,8 @@ class Retraction:
 
     about: str
     """What it is about; "" means what was said last."""
+    of: tuple[Assertion, ...] | None = None
+    """What was said last, where the conversation is known; clocks do not tell, they go back. None: by the clock."""
 
 
 Change = Assertion | Ending | Retraction

@@ -96,6 +96,12 @@ class LeftBrain:
                     if not entity.items:
                         self._drop(name)
 
+    def remove_empty_schemas(self) -> None:
+        """Forgets schemas that emerged from entities of which none is left; their names are those entities'."""
+        used = {entity.schema for entity in self.entities.values()}
+        for name in [name for name, schema in self.schemas.items() if schema.emerged and name not in used]:
+            del self.schemas[name]
+
     def move_to_schema(self, schema: Schema, entities: Collection[str]) -> None:
         """Puts entities into a schema, made if need be, and keeps them there."""
         self._unsettled = True

@@ -255,6 +255,11 @@ class _Plan:
     def retract(self, said: Retraction) -> None:
         """Deletes what the user wants forgotten, ended versions included."""
         words = content_words(said.about)
+        if not words and said.of is not None:
+            for fact in list(self._facts.values()):
+                if any(_same(fact, each) for each in said.of) and not self._is_later(fact):
+                    self._facts.pop(fact.id)
+            return
         if not words:
             latest = max(
                 (fact.last_said_wall_secs for fact in self._before.values() if fact.current), default=None

@@ -35,6 +35,8 @@ from pipecat_voicectx.memory.subjects import Referents
 
 __all__ = ["LEAD_IN", "NAMES", "WISHES", "ConversationFocus", "Extraction", "TurnState", "alike", "denied"]
 
+# Chosen: "forget that" means a statement of this turn or of one of so many before it.
+_MAX_TURNS_BACK = 2
 # Chosen: what a correction may reach back to, in assertions.
 _MAX_RECENT = 6
 _PRONOUNS = frozenset(
@@ -85,6 +87,10 @@ class ConversationFocus:
     """What was asserted lately, the latest last."""
     correcting: bool = False
     """The speaker said that something was wrong, and not yet what is right."""
+    said_last: tuple[Assertion, ...] = ()
+    """What the last turn that stated something asserted."""
+    turns_since: int = 0
+    """Turns since then."""
     ended_attribute: str | None = None
     """Verb of what was just given up, for "i switched to tea"."""
 
@@ -119,11 +125,19 @@ class TurnState:
     def _next_focus(self) -> ConversationFocus:
         waiting = self._focus.correcting and self._wrong  # "no" alone corrects within its turn only
         recent = (*self._focus.recent, *self._said)[-_MAX_RECENT:]
-        return replace(self._focus, recent=recent, correcting=waiting)
+        said = tuple(self._said) or self._focus.said_last
+        since = 0 if self._said else self._focus.turns_since + 1
+        return replace(self._focus, recent=recent, correcting=waiting, said_last=said, turns_since=since)
 
     def _recent(self) -> list[Assertion]:
         """What may be corrected, the latest first."""
         return [*reversed(self._said), *reversed(self._focus.recent)]
+
+    def _said_last(self) -> tuple[Assertion, ...]:
+        """What "that" is in "forget that"."""
+        if self._said:
+            return tuple(self._said)
+        return self._focus.said_last if self._focus.turns_since < _MAX_TURNS_BACK else ()
 
     def _said_lately(self, words: str) -> bool:
         """Whether these words are within a value that was said lately."""

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -27,6 +27,8 @@ from pipecat_voicectx.memory.right_brain import RightBrain
 __all__ = ["BrainState", "MemoryRequest", "RequestKind", "brain_state_path"]
 
 STATE_SCHEMA_VERSION = 1
+# Chosen: ids of what was forgotten, for sessions that run at the same time; calls are hours long at most.
+_MAX_FORGOTTEN = 2_000
 # Chosen: turns whose ids are remembered as handled; older pages are far behind the journal.
 _MAX_HANDLED = 20_000
 
@@ -81,6 +83,33 @@ class BrainState:
         self.requests: list[MemoryRequest] = []
         """Requests that the engine has not carried out yet."""
         self._handled: OrderedDict[str, None] = OrderedDict()
+        self._forgotten: OrderedDict[str, None] = OrderedDict()
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Takes out what rests on turns and facts that the caller wanted forgotten, and remembers their ids.
+
+        Another session of the caller may hold what it loaded before; it takes the ids out when it saves.
+        """
+        gone = list(ids)
+        before = set(self.left.entities)
+        self.left.remove_items(gone)
+        self.left.remove_empty_schemas()
+        self.right.forget_turns(gone)
+        dropped = before - set(self.left.entities)
+        self.log.forget(dropped)
+        self.emergence.forget(dropped)
+        self._forgotten.update(dict.fromkeys(gone))
+        while len(self._forgotten) > _MAX_FORGOTTEN:
+            self._forgotten.popitem(last=False)
+
+    @staticmethod
+    def forgotten_in(path: Path) -> frozenset[str]:
+        """Ids that the file says were forgotten; none when it cannot be read. Blocking."""
+        try:
+            data = json.loads(path.read_text("utf-8"))
+            return frozenset(str(each) for each in data.get("forgotten", ()))
+        except (OSError, ValueError, AttributeError, TypeError):
+            return frozenset()
 
     def handled(self, turn_id: str) -> bool:
         """Whether a turn was handled before."""
@@ -110,6 +139,7 @@ class BrainState:
             "emergence": self.emergence.to_json(),
             "handled": [turn_id for turn_id in self._handled if turn_id not in unsettled],
             "requests": [request.to_json() for request in self.requests],
+            "forgotten": list(self._forgotten),
         }
         temporary = path.with_suffix(".tmp")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -138,6 +168,7 @@ class BrainState:
             state.log = QueryLog.from_json(data["query_log"])
             state.emergence.load_json(data["emergence"])
             state.requests = [MemoryRequest.from_json(each) for each in data.get("requests", [])]
+            state._forgotten = OrderedDict.fromkeys(str(each) for each in data.get("forgotten", []))
             state._handled = OrderedDict.fromkeys(str(each) for each in data["handled"])
         except (
             OSError,

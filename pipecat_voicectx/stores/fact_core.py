@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,13 +16,14 @@ from pipecat_voicectx.memory.cleaning import is_low_signal
 from pipecat_voicectx.memory.dual_recall import DualRecallConfig
 from pipecat_voicectx.memory.extraction import ConversationFocus, Extraction, extract
 from pipecat_voicectx.memory.fact_schema import FactSchema
-from pipecat_voicectx.memory.facts import Change, Fact
+from pipecat_voicectx.memory.facts import Change, Fact, Retraction
 from pipecat_voicectx.memory.left_brain import LeftBrain
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.memory.reconcile import Delete, Operation, reconcile
 from pipecat_voicectx.memory.right_brain import RightBrain, TurnAffect
 from pipecat_voicectx.memory.session_facts import SessionFacts
-from pipecat_voicectx.stores.brain_state import BrainState, MemoryRequest, brain_state_path
+from pipecat_voicectx.memory.turnovers import stems
+from pipecat_voicectx.stores.brain_state import BrainState, MemoryRequest, RequestKind, brain_state_path
 from pipecat_voicectx.stores.engine import MemoryEngine
 from pipecat_voicectx.stores.fact_records import (
     note_record,
@@ -43,6 +45,8 @@ __all__ = ["FactMemoryCore"]
 _RECONCILED_INLINE = 500
 # Measured: the rules read a turn of a sentence in 1.5 ms; longer ones go to a thread.
 _READ_INLINE_CHARS = 300
+# Chosen: turns of a call whose words are known, so that "forget that" reaches what no extractor read.
+_MAX_HEARD = 200
 # Chosen: turns of a session that may wait for an engine; older ones are read again from their pages another time.
 _MAX_WAITING = 2_000
 
@@ -79,6 +83,7 @@ class FactMemoryCore:
         self._waiting: deque[tuple[FactTurn, tuple[Change, ...]]] = deque(maxlen=_MAX_WAITING)
         self._unsettled: set[str] = set()
         self._forgotten_turns: set[str] = set()
+        self._heard: deque[tuple[str, frozenset[str]]] = deque(maxlen=_MAX_HEARD)
         # Changes come one after the other; writes too, but a slow engine holds up writes alone.
         self._lock = asyncio.Lock()
         self._write_lock = asyncio.Lock()
@@ -134,6 +139,8 @@ class FactMemoryCore:
         )
         if not self.status.loaded:
             self._waiting.append((turn, changes))
+        if request.kind is RequestKind.FORGET:
+            self._forget_unread(turn, changes)
         operations = await self._reconcile(turn, changes)
         self.session.apply(operations)
         return operations
@@ -143,9 +150,12 @@ class FactMemoryCore:
     ) -> list[Operation]:
         """Reads one turn. `one_of_many` says that a call is connecting while turns of earlier ones are read."""
         self._unsettled.add(turn.turn_id)
+        before = self._focus
         extraction, failed = await self._extract(turn, aside=one_of_many)
         self._focus = extraction.focus
         changes = extraction.changes if self._schema is None else self._schema.admit(extraction.changes)
+        changes = tuple(_resolved(change, before) for change in changes)
+        self._forget_unread(turn, changes)
         operations = await self._reconcile(turn, changes, later_turns, aside=one_of_many)
         of_call = turn.session_id == self._session_id
         if of_call:
@@ -160,6 +170,36 @@ class FactMemoryCore:
             self._affects += affects
         self.status.turns += 1
         return operations
+
+    def _forget_unread(self, turn: FactTurn, changes: Sequence[Change]) -> None:
+        """A request to forget also empties the pages whose words it means, facts or none.
+
+        "Forget that" is the turn before; a topic, those of this call that hold all its words.
+        """
+        asked = [each for each in changes if isinstance(each, Retraction)]
+        for each in asked:
+            wanted = stems(each.about)
+            if not wanted and self._heard:
+                self._forgotten_turns.add(self._heard[-1][0])
+            elif wanted:
+                self._forgotten_turns.update(heard for heard, words in self._heard if wanted <= words)
+                self._forgotten_turns.update(self._turns_about(wanted))
+        if asked:
+            self._forgotten_turns.add(turn.turn_id)
+            self._known.brains.forget(self._forgotten_turns)
+        elif not is_low_signal(turn.text):
+            self._heard.append((turn.turn_id, stems(turn.text)))
+
+    def _turns_about(self, wanted: frozenset[str]) -> set[str]:
+        """Turns of any call in which somebody or something of that name was spoken of."""
+        found: set[str] = set()
+        for entity in self.left_brain.entities.values():
+            if any(wanted <= stems(name) for name in (entity.name, *entity.aliases)):
+                found.update(item for item in entity.items if item not in self._known.facts)
+        for node in self.right_brain.nodes.values():
+            if wanted <= stems(node.entity or ""):
+                found.update(each.turn_id for each in node.evidence)
+        return found
 
     async def _emerge(self, now_wall_secs: float) -> None:
         brains = self._known.brains
@@ -216,6 +256,7 @@ class FactMemoryCore:
         if gone:
             # The request itself says what is to be forgotten, as a rule.
             self._forgotten_turns.update((turn.turn_id, *(t for each in gone for t in each.source_turns)))
+            self._known.brains.forget((*self._forgotten_turns, *(each.fact_id for each in gone)))
         return operations
 
     def _apply(self, operations: Sequence[Operation]) -> None:
@@ -280,9 +321,17 @@ class FactMemoryCore:
     async def _save_state(self) -> None:
         if self._state_path is None:
             return
+        self._known.brains.forget(await in_background(BrainState.forgotten_in, self._state_path))
         save = partial(self._known.brains.save, self._state_path, unsettled=frozenset(self._unsettled))
         try:
             await in_background(save)
         except OSError as error:
             self.status.state_failures += 1
             logger.warning("the brains' file cannot be written: {}", type(error).__name__)
+
+
+def _resolved(change: Change, before: ConversationFocus) -> Change:
+    """ "Forget that", with what was said last by what the conversation knows, whoever read the turn."""
+    if isinstance(change, Retraction) and not change.about and change.of is None:
+        return replace(change, of=before.said_last)
+    return change

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from pipecat_voicectx.memory.extraction import ConversationFocus, extract
+from pipecat_voicectx.memory.facts import Fact
+from pipecat_voicectx.memory.reconcile import apply_operations, reconcile
 from pipecat_voicectx.memory.retractions import retraction_topic
 from tests.memory.test_extraction import statements
 
@@ -50,3 +53,26 @@ def test_what_is_to_be_forgotten_need_not_be_named_as_it_was_said(turns: list[st
 def test_a_request_that_names_nothing_known_deletes_nothing_else() -> None:
     turns = ["i live in leeds", "my dentist appointment is on friday"]
     assert statements(*turns, "please forget the recital on saturday with granny") == statements(*turns)
+
+
+def test_forget_that_means_what_was_said_last_whatever_the_clock_says() -> None:
+    facts: list[Fact] = []
+    focus = ConversationFocus()
+    for index, (text, wall_secs) in enumerate(
+        [("i live in leeds", 2e9), ("my dog is called rex", 1e9), ("please forget that", 1.5e9)]
+    ):
+        found = extract(text, focus)
+        focus = found.focus
+        plan = reconcile(facts, found.changes, turn_id=str(index), now_wall_secs=wall_secs)
+        facts = apply_operations(facts, plan)
+    assert [fact.value for fact in facts] == ["leeds"]
+
+
+def test_forget_that_after_words_that_no_rule_read_deletes_nothing_that_was_said_long_before() -> None:
+    turns = [
+        "i live in leeds",
+        "wobbly thingamajigs over there",
+        "purple monkey dishwasher",
+        "please forget that",
+    ]
+    assert "leeds" in statements(*turns)

@@ -21,7 +21,7 @@ from pipecat_voicectx.memory.fact_schema import FactSchema
 from pipecat_voicectx.memory.facts import Fact, current_facts
 from pipecat_voicectx.memory.feelings import AffectReading
 from pipecat_voicectx.memory.pages import Owner, VoicePage, page_id
-from pipecat_voicectx.memory.records import RecordKind
+from pipecat_voicectx.memory.records import MemoryRecord, RecordKind
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
 from pipecat_voicectx.stores.engine import MemoryEngine
 from pipecat_voicectx.stores.fact_memory import FactMemory
@@ -30,6 +30,7 @@ from pipecat_voicectx.stores.mem0_engine import Mem0Engine
 from pipecat_voicectx.testing.memory_engines import EngineFault, FaultyEngine, InMemoryEngine
 
 T0 = 1_790_000_000.0
+Shared = dict[str, tuple[MemoryRecord, list[float]]]
 OWNER = Owner(user_id="ann")
 
 
@@ -298,6 +299,61 @@ def test_what_the_user_takes_back_is_deleted_from_the_engine_and_names_its_turns
         assert [record.text for record, _ in engine.items.values()] == ["The user likes tea."]
         assert target.recall("my address mill lane", now_wall_secs=T0).facts == ()
         await engine.close()
+
+    asyncio.run(body())
+
+
+def test_what_no_rule_read_is_emptied_from_its_page_all_the_same() -> None:
+    async def body() -> None:
+        target = memory(InMemoryEngine())
+        await target.open()
+        await say(
+            target,
+            "i live in leeds",
+            "wobbly thingamajigs of my lawsuit over there",
+            "yeah",
+            "please forget that",
+        )
+        assert target.take_forgotten_turns() == {"s1-1", "s1-3"}
+        await say(target, "jabberwocks round the custody hearing", "nice weather", start=4)
+        await say(target, "and please forget what i said about the custody", start=6)
+        assert target.take_forgotten_turns() == {"s1-4", "s1-6"}
+        assert known(target) == {"The user lives in leeds."}
+
+    asyncio.run(body())
+
+
+def test_what_is_forgotten_leaves_the_brains_too_also_those_of_a_call_that_goes_on(tmp_path: Path) -> None:
+    shared: Shared = {}
+
+    def opened(session: str) -> FactMemory:
+        return memory(InMemoryEngine(shared=shared), session=session, state_dir=tmp_path)
+
+    def brains() -> str:
+        return only_file(tmp_path).read_text("utf-8").casefold()
+
+    async def body() -> None:
+        before = opened("z")
+        await before.open()
+        await say(
+            before, "my brother marcus lives at nine birch row", "i'm worried about marcus and the custody hearing",
+            session="z",
+        )  # fmt: skip
+        before.note_query(before.recall("where does marcus live", now_wall_secs=T0))
+        await before.end_session(now_wall_secs=T0)
+        assert "marcus" in brains()
+        forgets, goes_on = opened("a"), opened("b")
+        await forgets.open()
+        await goes_on.open()
+        await forgets.forget("marcus", turn_id="a-1", wall_secs=T0 + 5)
+        assert {"z-0", "z-1"} <= forgets.take_forgotten_turns()
+        await forgets.end_session(now_wall_secs=T0 + 6)
+        await say(goes_on, "i like green tea", session="b")
+        await goes_on.end_session(now_wall_secs=T0 + 9)
+        assert not [word for word in ("marcus", "birch", "custody") if word in brains()]
+        later = opened("c")
+        await later.open()
+        assert known(later) == {"The user likes green tea."}
 
     asyncio.run(body())
 
