@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -261,29 +259,6 @@ def start_writer(folder: Path) -> subprocess.Popen[str]:
         text=True,
         cwd=Path(__file__).parents[2],
     )
-
-
-def test_killing_the_process_loses_no_page_that_was_acknowledged(tmp_path: Path) -> None:
-    first = 0
-    for _ in range(200 if os.environ.get("VOICECTX_SOAK") else 2):
-        writer = start_writer(tmp_path / "m")
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == "open\n"
-        acknowledged = -1
-        for line in writer.stdout:
-            acknowledged = int(line)
-            if acknowledged >= 25 + first:
-                os.kill(writer.pid, signal.SIGKILL)
-                break
-        rest = writer.stdout.read().split()
-        writer.wait(10)
-        acknowledged = max([acknowledged, *(int(n) for n in rest if n.isdigit())])
-        store = open_page_store(tmp_path / "m", embedder=LexicalEmbedder())
-        indexes = [item.page.index for item in store.load(ANN)]
-        store.close()
-        assert set(range(acknowledged + 1)) <= set(indexes)
-        assert len(indexes) == len(set(indexes))
-        first = (first + 10) % 50
 
 
 def test_F16_a_second_process_on_the_path_gets_a_clear_error_until_the_first_is_gone(tmp_path: Path) -> None:
