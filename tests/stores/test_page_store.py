@@ -93,7 +93,7 @@ def test_a_hit_of_another_owner_is_dropped_and_counted(store: PageStore) -> None
         payload = {"page": json.dumps(page(0, owner=BEN).to_json()), "vectors": "."}
         return database._stored(ANN, payload)  # type: ignore[attr-defined]
 
-    assert store.submit(lie).result(10) is None  # type: ignore[arg-type]
+    assert store.submit(lie).result(10) is None
     assert store.stats().refused_owner == 1
 
 
