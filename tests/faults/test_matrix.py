@@ -63,3 +63,10 @@ def test_at_least_forty_attempts_are_listed_each_with_a_test_or_a_limit() -> Non
     assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))
     assert len(rows) >= 40
     assert [number for number, row in rows if not named(row) and "Limit:" not in row] == []
+
+
+def test_the_threat_model_leads_to_both_lists() -> None:
+    text = (ROOT / "docs" / "security.md").read_text()
+    assert "(hostile.md)" in text
+    assert "(faults.md)" in text
+    assert "(docs/security.md)" in (ROOT / "SECURITY.md").read_text()

@@ -6,7 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
@@ -74,6 +78,54 @@ def test_sigterm_writes_the_last_exchange_before_the_process_ends(tmp_path: Path
     pages = {each.page.user_text: each.page.bot_text for each in store.load(Owner(user_id="ann"))}
     store.close()
     assert pages == {f"question {n}": f"answer {n}" for n in range(3)}
+
+
+async def cancelled_then_cleaned_up_backwards_and_again(session: Session) -> None:
+    assert session.voice is not None
+    parts = session.voice.processors()
+    await session.worker.cancel()
+    for part in [*reversed(parts), *parts]:
+        await part.cleanup()  # type: ignore[no-untyped-call]
+
+
+async def the_model_before_the_bot(session: Session) -> None:
+    await session.server.__aexit__(None, None, None)
+
+
+async def the_line_before_the_bot(session: Session) -> None:
+    session.output.lose(unheard_after_secs=0.0)
+    await session.worker.cancel()
+
+
+@pytest.mark.parametrize(
+    "take_down",
+    [cancelled_then_cleaned_up_backwards_and_again, the_model_before_the_bot, the_line_before_the_bot],
+)
+def test_parts_that_go_in_another_order_end_with_the_call_and_lose_nothing_acknowledged(
+    take_down: Callable[[Session], Awaitable[None]], tmp_path: Path
+) -> None:
+    acknowledged: list[str] = []
+
+    async def script(session: Session) -> None:
+        async def on_written(_source: object, page: Any) -> None:
+            acknowledged.append(page.user_text)
+
+        assert session.voice is not None
+        session.voice.add_event_handler("on_memory_written", on_written)
+        await exchange(session, "hello there")
+        await session.listen(2)
+        await session.say("tell me more")
+        await session.speaking()
+        await take_down(session)
+
+    call(script, user_id="ann", store_path=tmp_path / "m")
+    assert "hello there" in acknowledged
+    # Opening it again proves that nothing holds on to it.
+    store = open_page_store(tmp_path / "m", embedder=LexicalEmbedder())
+    kept = [each.page.user_text for each in store.load(Owner(user_id="ann"))]
+    store.close()
+    assert set(acknowledged) <= set(kept)
+    assert len(set(kept)) == len(kept)
 
 
 def test_a_call_that_ends_in_the_middle_of_everything_ends(tmp_path: Path) -> None:
