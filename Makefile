@@ -12,7 +12,7 @@ PARALLEL := -n 2 --dist loadfile
 # Extra words for pytest or for a command, e.g. `make unit ARGS="-k ledger"`.
 ARGS ?=
 
-.PHONY: help setup demo test check faults examples lint format types unit pipeline packaging peers browser pythons soak soak-short fuzz fuzz-short bench bot clean
+.PHONY: help setup demo test check faults examples lint format types unit pipeline packaging peers browser pythons orders soak soak-short fuzz fuzz-short bench bot clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -75,6 +75,9 @@ browser: $(STAMP) ## real Chromium, where it is installed
 
 pythons: $(STAMP) ## the unit tests on every other supported Python that is installed
 	@tools/other_pythons.sh $(BIN) $(CORE_TESTS)
+
+orders: $(STAMP) ## the unit tests in 20 random orders
+	@tools/random_orders.sh $(BIN) 20 $(PARALLEL) $(CORE_TESTS) $(ARGS)
 
 fuzz: $(STAMP) ## 100,000 hostile inputs for every parser of outside data
 	@echo "== fuzz: 100,000 mutated inputs and 2,000 drawn ones each"

@@ -24,6 +24,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 settings.register_profile(
     "default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
+settings.register_profile("quick", parent=settings.get_profile("default"), max_examples=5)
 settings.register_profile("soak", parent=settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
