@@ -25,7 +25,7 @@ from tests.memory.builders import page
         {"query": ""},
         {"query": 7},
         {"query": "x" * 501},
-        {"query": "a", "fidelity": "audio"},
+        {"query": "a", "fidelity": "video"},
     ],
 )
 def test_arguments_that_do_not_fit_are_refused_with_a_reason(arguments: dict[str, object]) -> None:
@@ -38,6 +38,7 @@ def test_a_query_or_a_handle_is_read_and_transcripts_are_the_default() -> None:
     request = read_request({"page": "#3fa9", "fidelity": "summary"})
     assert (request.handle, request.fidelity) == ("#3fa9", Fidelity.SUMMARY)
     assert read_request({"query": "x"}).fidelity is Fidelity.TRANSCRIPT
+    assert read_request({"query": "x", "fidelity": "audio"}).fidelity is Fidelity.AUDIO
 
 
 def test_a_handle_finds_its_page_and_nothing_else_does() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -44,15 +44,15 @@ async def _nothing_more(_vector: FloatArray) -> bool:
 
 
 @pytest.fixture
-def search_of() -> Callable[..., QuerySearch]:
-    worker = ThreadPoolExecutor(max_workers=1)
+def search_of() -> Iterator[Callable[..., QuerySearch]]:
+    with ThreadPoolExecutor(max_workers=1) as worker:
 
-    def make(index: Callable[[], PageIndex]) -> QuerySearch:
-        return QuerySearch(
-            embedder=Meanings(), worker=lambda: worker, index=index, extend=_nothing_more, weights=None
-        )
+        def make(index: Callable[[], PageIndex]) -> QuerySearch:
+            return QuerySearch(
+                embedder=Meanings(), worker=lambda: worker, index=index, extend=_nothing_more, weights=None
+            )
 
-    return make
+        yield make
 
 
 def asked(search: QuerySearch, text: str) -> None:
