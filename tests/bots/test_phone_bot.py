@@ -136,6 +136,8 @@ def test_every_provider_s_caller_is_greeted_and_known_by_number_unless_it_is_wit
                 TWILIO_ACCOUNT_SID="AC" + "0" * 32,
                 TWILIO_AUTH_TOKEN="not-a-secret",
                 TELNYX_API_KEY="not-a-secret",
+                PLIVO_AUTH_ID="not-a-secret",
+                PLIVO_AUTH_TOKEN="not-a-secret",
             )
             # Without -t the runner takes calls of every provider.
             async with running_bot(BOT, environment=environment, cwd=tmp_path) as bot:
