@@ -64,6 +64,7 @@ _YES = re.compile(
     r"always|before))\b",
     re.IGNORECASE,
 )
+_IRONY = re.compile(r"^(?:oh )?(?:yeah|sure|uh huh|right)[ ,]+(?:right|sure|whatever|as if)$", re.IGNORECASE)
 _UNLESS = re.compile(
     r"\b(?:but|except|no|not|actually|wait|only|if|depends|used to|anymore|any more|sort of|i think|maybe)\b",
     re.IGNORECASE,
@@ -112,6 +113,8 @@ def proposition(question: str) -> str | None:
 def is_yes(answer: str) -> bool:
     """Whether the turn says yes without reservation."""
     match = _YES.match(answer)
+    if _IRONY.match(answer):
+        return False
     return match is not None and _UNLESS.search(answer[match.end() :]) is None
 
 

@@ -53,7 +53,7 @@ _SPLIT = re.compile(
     r"no actually|what am i (?:saying|on about|talking about)|"
     rf"or rather|no no)\s)|(?<!\byou)\s+(?=(?:please|can you|could you) {FORGETTING}\b)|"
     rf"(?<=wrong)\s+(?=it is\b)|"
-    rf"(?<!\byou)(?<!please)(?<!just)\s+(?={ERASE} (?:him|her|it|that|them|this)\b)|"
+    rf"(?<!\byou)(?<!please)(?<!just)(?<!\bnot)(?<!\bnever)(?<!\bto)\s+(?={ERASE} (?:him|her|it|that|them|this)\b)|"
     rf"(?<!\byou)\s+(?=do not {STORE} (?:it|that|this|any)\b)|"
     r"(?<!\byou)\s+(?=please (?:take|get rid|leave|keep|drop|lose|clear|do not|just)\b)|"
     rf"(?<!\byou)\s+(?=(?:get rid of|strike|scratch) (?:it|that|this)\b(?! the))|"
@@ -98,7 +98,9 @@ _NOT_Y = re.compile(r"^(?:it is )?not\s+(?P<y>[\w']+(?: [\w']+)?)\s+(?:but |it i
 _SPELLED = re.compile(r"^(?:it is )?(?:spelled|spelt|written)\b.*?\b(?P<v>[\w]{3,})$", re.IGNORECASE)
 _LEFT_OUT = re.compile(
     r"^(?:and |but )?(?:without|no|hold|skip|minus|leave (?:off|out)) (?:the |any |my )?"
-    r"(?P<v>[\w-]+(?: [\w-]+)??)(?: please)?$",
+    r"(?P<v>[\w-]+(?: [\w-]+)??)(?: please)?$|"
+    r"^(?:and |but )?(?:leave|take|keep) (?:the |any |my )?(?P<w>[\w-]+(?: [\w-]+)??) (?:out|off)"
+    r"(?: of it)?(?: please)?$",
     re.IGNORECASE,
 )
 _BETTER = re.compile(
@@ -185,12 +187,12 @@ def moved_to(clause: str) -> tuple[str, str] | None:
 def left_out(clause: str) -> str | None:
     """What is not wanted after all: "no onions please", "leave out the tuna"."""
     match = _LEFT_OUT.match(clause)
-    return match["v"] if match else None
+    return (match["v"] or match["w"]) if match else None
 
 
 def without(value: str, unwanted: str) -> str:
     """A wish without one of its parts: "a salad with egg and tuna" without "tuna"."""
-    part = re.escape(unwanted)
+    part = rf"(?:an? |the |some )?{re.escape(unwanted)}"
     for pattern in (rf"\s+with {part} and\b", rf"\s+(?:with|and) {part}\b", rf",? {part} and\b"):
         cut = re.sub(
             pattern, " with" if "with" in pattern and pattern.endswith("and\\b") else "", value, flags=re.I

@@ -19,7 +19,6 @@ import re
 from dataclasses import replace
 
 from pipecat_voicectx.memory.cleaning import clean_transcript
-from pipecat_voicectx.memory.confirmations import is_no, is_yes, proposition, vocative
 from pipecat_voicectx.memory.corrections import (
     MarkerStrength,
     correction_marker,
@@ -28,7 +27,6 @@ from pipecat_voicectx.memory.corrections import (
     moved_to,
     new_value,
     split_at_markers,
-    x_not_y,
 )
 from pipecat_voicectx.memory.facts import (
     USER,
@@ -37,20 +35,19 @@ from pipecat_voicectx.memory.facts import (
     Ending,
     Polarity,
     Retraction,
+    content_words,
 )
 from pipecat_voicectx.memory.frames import CONSUMING, sentence, third_person
+from pipecat_voicectx.memory.replies import Replies
 from pipecat_voicectx.memory.retractions import retraction_topic
 from pipecat_voicectx.memory.set_phrases import answer
 from pipecat_voicectx.memory.spoken_english import (
     clauses,
     expand_contractions,
-    kind_span,
-    value_class,
     without_spelling,
 )
-from pipecat_voicectx.memory.statements import Statements
 from pipecat_voicectx.memory.subjects import person_name, trimmed
-from pipecat_voicectx.memory.turn_state import LEAD_IN, ConversationFocus, Extraction, denied
+from pipecat_voicectx.memory.turn_state import LEAD_IN, WISHES, ConversationFocus, Extraction
 from pipecat_voicectx.memory.turnovers import (
     coordinated,
     denied_value,
@@ -107,6 +104,12 @@ _NEITHER = re.compile(
     r" please)+$",
     re.IGNORECASE,
 )
+_TAKEN_BACK = re.compile(r"^i take (?:that|it|this) back$", re.IGNORECASE)
+_OF_MEMORY = re.compile(
+    r"\b(?:forget|remember|delete|erase|wipe|store|save|notes?|records?|files?|memory|system|database|written?|keep|said|told|"
+    r"mention(?:ed)?)\b",
+    re.IGNORECASE,
+)
 _THE_ONE_WHO = re.compile(
     r"^(?P<s>i|we|he|she|(?:my|our) [\w-]+) (?:am|is|are) the ones? (?:who|that) (?P<verb>[\w']+)(?= \w)",
     re.IGNORECASE,
@@ -140,7 +143,7 @@ def extract(text: str, focus: ConversationFocus, *, question: str = "") -> Extra
     return _Turn(focus, question).run(text)
 
 
-class _Turn(Statements):
+class _Turn(Replies):
     """One pass over one turn."""
 
     def run(self, text: str) -> Extraction:
@@ -160,7 +163,8 @@ class _Turn(Statements):
             part = _SWITCHED_ME.sub("i switched to ", part)
             part = _THE_ONE_WHO.sub(r"\g<s> \g<verb>", part)
             bare = LEAD_IN.sub("", part).strip()
-            if not bare or self._retracts(bare) or self._turns_over(bare):
+            following = parts[position + 1] if position + 1 < len(parts) else ""
+            if not bare or self._retracts(bare, following) or self._turns_over(bare):
                 continue
             if (not asked and self._wishes(bare)) or self._corrects(part):
                 continue
@@ -185,76 +189,25 @@ class _Turn(Statements):
                 self._answers(bare)
         return Extraction(changes=tuple(self._changes), focus=self._next_focus())
 
-    def _replies(self, cleaned: str) -> str:
-        """Takes in what the bot put to the caller and the caller confirmed, denied or is about to put right.
-
-        Returns what of the turn is left to read.
-        """
-        put = proposition(expand_contractions(self._question)) if self._question else None
-        yes = is_yes(cleaned)
-        if put is None:
-            if yes and self._question:
-                self._accepts(self._question)
-            return cleaned
-        proposed = _Turn(replace(self._focus, correcting=False), "")
-        proposed._states(LEAD_IN.sub("", put))
-        said = [each for each in proposed._changes if isinstance(each, Assertion)]
-        if yes:
-            for each in said:
-                self._add(each)
-            return cleaned
-        if is_no(cleaned, self._question):
-            for each in said:
-                if each.polarity is Polarity.AFFIRMED and each.cardinality is Cardinality.MANY:
-                    self._add(denied(each))
-            return ""
-        self._focus = replace(self._focus, recent=(*self._focus.recent, *said))
-        marker = correction_marker(cleaned)
-        strong = marker is not None and marker.strength is not MarkerStrength.WEAK
-        kind = value_class(cleaned) if len(cleaned.split()) <= 5 else None
-        other = kind is not None and any(kind_span(each.value, kind[0]) for each in said)
-        if said and (strong or other):
-            self._focus = replace(self._focus, correcting=True)
-            self._put = True
-        return cleaned
-
-    def _accepts(self, proposed: str) -> None:
-        """ "so friday at nine then", "yes": a date or a time of something spoken of."""
-        value = trimmed(
-            re.sub(r"^(?:so|okay|and|then|alright|it is) | then$", "", proposed.casefold().strip(" ?.!"))
-        )
-        if len(value.split()) <= 8 and value_class(value) is not None and base_form(value.split()[0]) is None:
-            self._substitute(value)
-
-    def _misnamed(self, part: str) -> bool:
-        """ "it's carmen not karen", to a bot that said Karen."""
-        halves = x_not_y(re.sub(r"^(?:it is|i am|this is|my name is|the name is)\s+", "", trimmed(part)))
-        if halves is None or not vocative(self._question, halves[1]):
-            return False
-        name = person_name(re.sub(r"\s+actually$", "", halves[0]), strict=False)
-        if name is None:
-            return False
-        self._add(
-            Assertion(
-                subject=USER,
-                attribute="name",
-                value=name,
-                statement=f"The user's name is {name}.",
-                cardinality=Cardinality.ONE,
-            )
-        )
-        return True
-
-    def _retracts(self, bare: str) -> bool:
+    def _retracts(self, bare: str, following: str) -> bool:
         scratched = re.match(r"^scratch that\s+(?P<rest>.+)$", bare, re.IGNORECASE)
         if scratched and retraction_topic(scratched["rest"]) is None:
             return False  # a correction
         topic = retraction_topic(bare)
-        if topic is None:
+        if topic is None or (topic and self._is_of_a_wish(topic, bare)):
             return False
+        if not topic and _TAKEN_BACK.match(bare) and new_value(following, unmarked=False) is not None:
+            # "i take that back, it's monday" corrects.
+            return self._substitute(new_value(following, unmarked=False) or "")
         if not any(isinstance(change, Retraction) for change in self._changes):
             self._add(Retraction(about=topic, of=None if topic else self._said_last()))
         return True
+
+    def _is_of_a_wish(self, topic: str, bare: str) -> bool:
+        """Whether "leave the coke out of it" is about an order and not about what is remembered."""
+        words = content_words(topic)
+        wished = (each for each in self._recent() if each.attribute in WISHES)
+        return _OF_MEMORY.search(bare) is None and any(words <= content_words(each.value) for each in wished)
 
     def _turns_over(self, bare: str) -> bool:
         """Handles what is over, denied, or somebody else's now, without the words that said it."""

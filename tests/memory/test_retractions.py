@@ -76,3 +76,19 @@ def test_forget_that_after_words_that_no_rule_read_deletes_nothing_that_was_said
         "please forget that",
     ]
     assert "leeds" in statements(*turns)
+
+
+KEPT = [
+    (["my dog is called rex", "don't forget that"], "rex"),
+    (["my dog is called rex", "you must never forget that"], "rex"),
+    (["my dog is called rex", "remember to not forget that please"], "rex"),
+    (["i'd like a pizza and a coke", "leave the coke out of it"], "pizza"),
+    (["i have a meeting on friday", "i take that back it's monday"], "monday"),
+    (["my password is banana", "did you forget my password"], "banana"),
+    (["i have two kids", "i often forget their birthdays"], "two kids"),
+]
+
+
+@pytest.mark.parametrize(("turns", "kept"), KEPT)
+def test_talk_of_forgetting_that_asks_for_none_deletes_nothing(turns: list[str], kept: str) -> None:
+    assert kept in statements(*turns)
