@@ -77,7 +77,7 @@ def read_request(arguments: Mapping[str, object]) -> RecallRequest:
     """
     query, handle = arguments.get("query"), arguments.get("page")
     fidelity = arguments.get("fidelity", "transcript")
-    if fidelity not in _FIDELITIES:
+    if not isinstance(fidelity, str) or fidelity not in _FIDELITIES:
         raise BadInputError("fidelity must be 'transcript', 'summary' or 'audio'")
     if (query is None) == (handle is None):
         raise BadInputError("give either query or page")
@@ -87,7 +87,7 @@ def read_request(arguments: Mapping[str, object]) -> RecallRequest:
     return RecallRequest(
         query=text.strip() if handle is None else None,
         handle=text.strip() if handle is not None else None,
-        fidelity=_FIDELITIES[str(fidelity)],
+        fidelity=_FIDELITIES[fidelity],
     )
 
 

@@ -57,7 +57,7 @@ class Escaped(Exception):
 def _odd(rng: random.Random, depth: int = 0) -> Any:
     draw = rng.random()
     if draw < 0.7 or depth > 3:
-        return rng.choice(_ODD)
+        return _copied(rng.choice(_ODD))
     if draw < 0.8:
         return "".join(chr(rng.randrange(1, 0x2FFF)) for _ in range(rng.randrange(12)))
     if draw < 0.9:
@@ -141,6 +141,10 @@ class Fuzzer:
     accepted: int = 0
     refused: int = 0
     _outcomes: set[object] = field(default_factory=set)
+    _valid: int = 0
+
+    def __post_init__(self) -> None:
+        self._valid = len(self.seeds)
 
     def run(self, inputs: int) -> None:
         """Raises `Escaped`, with the input, from whatever the parser let through."""
@@ -160,7 +164,14 @@ class Fuzzer:
                 self.seeds.append(given)
 
     def _given(self, rng: random.Random) -> Any:
-        base = rng.choice(self.seeds)
+        # Half of them from the valid ones: what is damaged in many places is refused at the first.
+        base = rng.choice(self.seeds[: self._valid] if rng.random() < 0.5 else self.seeds)
+        try:
+            return self._mutated(base, rng)
+        except RecursionError:  # nested too deeply to be copied; as it is, it was fed before
+            return self._mutated(self.seeds[0], rng)
+
+    def _mutated(self, base: Any, rng: random.Random) -> Any:
         if isinstance(self.seeds[0], bytes):
             if rng.random() < 0.5:
                 try:

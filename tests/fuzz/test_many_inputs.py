@@ -374,6 +374,11 @@ def test_files(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
 # -- found by the fuzzer
 
 
+def test_a_fidelity_that_is_no_text_is_refused_with_a_reason() -> None:
+    with pytest.raises(BadInputError, match="fidelity must be"):
+        read_request({"query": "tea", "fidelity": []})
+
+
 def test_a_stored_page_with_an_endless_index_is_no_page() -> None:
     with pytest.raises(BadInputError, match="not a voice page"):
         VoicePage.from_json({**page().to_json(), "index": float("inf")})
