@@ -77,7 +77,7 @@ async def bot(runner_args: RunnerArguments) -> None:
 
 if __name__ == "__main__":
     if not os.environ.get("GOOGLE_API_KEY"):
-        sys.exit("gemini_bot: GOOGLE_API_KEY is missing; local_bot.py runs without a key")
+        sys.exit("gemini_bot: GOOGLE_API_KEY is missing; without a key there is `voicectx demo`")
     from pipecat.runner.run import main
 
     load_memory()

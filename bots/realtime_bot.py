@@ -78,7 +78,7 @@ async def bot(runner_args: RunnerArguments) -> None:
 
 if __name__ == "__main__":
     if not os.environ.get("OPENAI_API_KEY"):
-        sys.exit("realtime_bot: OPENAI_API_KEY is missing; local_bot.py runs without a key")
+        sys.exit("realtime_bot: OPENAI_API_KEY is missing; without a key there is `voicectx demo`")
     from pipecat.runner.run import main
 
     load_memory()
