@@ -59,7 +59,7 @@ class PageStore:
         self._written = 0
         self._unembedded = 0
         self._embedder_failed = False
-        self._retrying = True
+        self._retrying, self._replayed = True, False
         self._args = (path, url, api_key)
         self._lock_file: Any = None
         self._attempts: dict[int, int] = {}
@@ -196,16 +196,19 @@ class PageStore:
             unlock(self._lock_file)
             raise
         if self._stored.is_open:
-            self._retry_pending()
+            self._replay()
 
     @property
     def _pages(self) -> QdrantPages:
         """The database, on the store's thread; what was waiting for it is stored when it opens."""
-        was_open = self._stored.is_open
         database = self._stored.database
-        if not was_open:
-            self._retry_pending()
+        if not self._replayed:
+            self._replay()
         return database
+
+    def _replay(self) -> None:
+        self._replayed = True
+        self._retry_pending()
 
     def _shut(self) -> None:
         try:

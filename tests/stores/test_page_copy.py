@@ -15,6 +15,7 @@ from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.memory.threads import ThreadBook
 from pipecat_voicectx.stores import copied_pages
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
+from pipecat_voicectx.stores.journal import Journal
 from pipecat_voicectx.stores.page_copy import PageCopy
 from pipecat_voicectx.stores.page_loading import load_pages
 from pipecat_voicectx.stores.page_memory import PageMemory, PageStoreConfig
@@ -150,3 +151,25 @@ def test_an_owner_who_is_new_is_complete_from_the_first_call_on(tmp_path: Path) 
         assert connection.execute("SELECT user FROM complete").fetchall() == [("ann",)]
         assert connection.execute("SELECT count(*) FROM pages").fetchone() == (1,)
     connection.close()
+
+
+def test_pages_that_only_the_journal_has_reach_the_database_also_when_the_copy_is_incomplete(
+    tmp_path: Path,
+) -> None:
+    store = opened(tmp_path)
+    # Ann is never loaded here: the copy does not claim to have all of hers.
+    store.submit_write(PAGES[0]).stored.result(30)
+    store.close()
+    # As a process leaves it that was killed between journal and database.
+    journal = Journal.open(tmp_path / "journal.jsonl")
+    journal.append({"op": "page", "page": PAGES[1].to_json()})
+    journal.close()
+    store = opened(tmp_path)
+    try:
+        assert [item.page for item in store.load(ANN)] == PAGES[:2]
+        store.ready()
+        database = store.submit(lambda pages: pages.load(ANN, limit=10)).result(30)
+        assert [item.page for item in database] == PAGES[:2]
+        assert store.stats().pending == 0
+    finally:
+        store.close()
