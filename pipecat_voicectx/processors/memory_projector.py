@@ -35,15 +35,15 @@ from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor, FrameProcessorSetup
 
 from pipecat_voicectx.errors import UsageError, VoiceContextError
-from pipecat_voicectx.memory.exchanges import ExchangeTracker
 from pipecat_voicectx.memory.mentions import Mention, mentions_of
 from pipecat_voicectx.memory.pages import Owner, PageStates, VoicePage
 from pipecat_voicectx.orchestrator.functions import ALL_FUNCTIONS
 from pipecat_voicectx.playback.heard import HeardTurn
-from pipecat_voicectx.processors.audio_pages import AudioPages, AudioPagesConfig, PlayedAudio, clips_folder
+from pipecat_voicectx.processors.audio_pages import AudioPagesConfig, PlayedAudio
 from pipecat_voicectx.processors.background_work import BackgroundWork
 from pipecat_voicectx.processors.follow_ups import FollowUps
 from pipecat_voicectx.processors.frames import AffectFrame, HeardTurnFrame
+from pipecat_voicectx.processors.memory_parts import MemoryParts, MemorySetup
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
 from pipecat_voicectx.processors.page_commits import PageCommits
 from pipecat_voicectx.processors.page_states import with_state
@@ -51,8 +51,6 @@ from pipecat_voicectx.processors.projection_reports import ProjectionReports
 from pipecat_voicectx.processors.query_preparation import QueryPreparation
 from pipecat_voicectx.processors.running_calls import RunningCalls
 from pipecat_voicectx.processors.transcript_tap import TranscriptTap
-from pipecat_voicectx.processors.window_planner import WindowPlanner
-from pipecat_voicectx.projection.follower import ContextFollower
 from pipecat_voicectx.stores.embedders import Embedder, FastEmbedder
 from pipecat_voicectx.stores.fact_session import FactsConfig, FactSession
 from pipecat_voicectx.stores.page_memory import (
@@ -117,52 +115,31 @@ class MemoryProjector(BackgroundWork):
     ) -> None:
         super().__init__(name=name)
         self._owner = owner
-        self._config = config or MemoryProjectorConfig()
         self._session_id = session_id or new_session_id()
-        embedder = embedder or FastEmbedder()
-        self._memory = PageMemory(
+        setup = MemorySetup(
             owner=owner,
             session_id=self._session_id,
-            embedder=embedder,
             store=store,
-            weights=self._config.weights,
+            embedder=embedder or FastEmbedder(),
+            config=config or MemoryProjectorConfig(),
             summarizer=summarizer,
+            facts=facts,
+            audio=audio,
+            played_audio=played_audio,
         )
-        self._facts: FactSession | None = None
-        if facts is not None:
-            self._facts = FactSession(
-                owner=owner,
-                session_id=self._session_id,
-                folder=store.folder if store is not None else None,
-                embedder=embedder,
-                config=facts,
-                spawn=self._spawn,
-            )
+        parts = MemoryParts.build(
+            setup,
+            steering=_STEERING,
+            spawn=self._spawn,
+            commit=lambda pages: self._commits.commit(pages),
+        )
+        self._memory, self._facts, self._audio = parts.memory, parts.facts, parts.audio
+        self._tracker, self._follower, self._planner = parts.tracker, parts.follower, parts.planner
+        if self._facts is not None:
             self._facts.on_error = lambda error: self._spawn(
                 self._fail("a turn was not read", error), "report"
             )
             self._facts.on_forgotten = lambda page_ids: self._spawn(self._redact(page_ids), "redact")
-        self._tracker = ExchangeTracker(owner=owner, session_id=self._session_id)
-        self._follower = ContextFollower(self._tracker, steering=_STEERING)
-        self._audio: AudioPages | None = None
-        if audio is not None:
-            self._audio = AudioPages(
-                owner=owner,
-                config=audio,
-                folder=clips_folder(audio, store),
-                tracker=self._tracker,
-                commit=lambda pages: self._commits.commit(pages),
-                played=played_audio,
-            )
-        self._planner = WindowPlanner(
-            memory=self._memory,
-            tracker=self._tracker,
-            follower=self._follower,
-            config=self._config,
-            session_id=self._session_id,
-            facts=self._facts,
-            audio=self._audio,
-        )
         self._commits = PageCommits(
             memory=self._memory,
             planner=self._planner,
@@ -318,8 +295,6 @@ class MemoryProjector(BackgroundWork):
             await self._memory.close()
         await super().cleanup()  # type: ignore[no-untyped-call]
 
-    # -- frames
-
     def _on_context(self, frame: LLMContextFrame) -> None:
         started_secs = time.perf_counter()
         self._hold()
@@ -340,10 +315,7 @@ class MemoryProjector(BackgroundWork):
         if self._context is not None and not self._is_unread:
             self._is_unread = True
             self._hold()
-            self._spawn(self._observe_unread(), "observe")
-
-    async def _observe_unread(self) -> None:
-        await self._guarded(self._observe_rest)
+            self._spawn(self._guarded(self._observe_rest), "observe")
 
     def _observe_rest(self) -> None:
         if self._is_unread:
@@ -384,8 +356,6 @@ class MemoryProjector(BackgroundWork):
         if self._audio is not None and pages and pages[-1].id == self._tracker.open_page_id:
             self._spawn_recording(self._audio.on_user_turn(pages[-1].id))
 
-    # -- projection
-
     def _project(self, context: LLMContext, *, started_secs: float, provisional: bool) -> None:
         projection = self._planner.project(context, provisional=provisional)
         if provisional:
@@ -397,8 +367,6 @@ class MemoryProjector(BackgroundWork):
             self._spawn_recording(self._audio.relevant(recalled))
         took_secs = time.perf_counter() - started_secs
         self._spawn(self._reports.tell(projection, context.tools, took_secs), "report")
-
-    # -- memory
 
     async def _open(self) -> None:
         await self._attempt(self._memory.open(), "memory works for this call only")
