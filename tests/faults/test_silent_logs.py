@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +67,46 @@ def test_the_logs_of_a_call_with_troubles_hold_no_word_of_it(tmp_path: Path) -> 
     assert len(lines) > 10, "the logs were read"
     told = [line for line in lines if any(word in line.lower() for word in [*CALLER, *BOT, OWNER])]
     assert told == []
+
+
+PACKAGE = Path(__file__).parents[2] / "pipecat_voicectx"
+# Said by nobody but the caller, the bot, and what the bot looked up.
+DEMO_WORDS = ("october", "euros", "ghent", "lyon", "turin", "lucerne", "aarhus")
+
+
+def test_the_logs_of_the_recorded_call_hold_no_word_of_it(tmp_path: Path) -> None:
+    """The demo's call, shortened: a request, an answer that is interrupted, and a second call."""
+    scenario = json.loads((PACKAGE / "demo/scenario.json").read_text())
+    first = scenario["calls"][0]["utterances"]
+    scenario["calls"][0]["utterances"] = [
+        each for each in first if each["id"] in ("budget", "no_flights", "this_one")
+    ]
+    (tmp_path / "scenario.json").write_text(json.dumps(scenario))
+    (tmp_path / "recordings").symlink_to(PACKAGE / "demo/recordings")
+    folder = tmp_path / "pass"
+    folder.mkdir()
+    command = [
+        sys.executable,
+        "-m",
+        "pipecat_voicectx.demo.fast_pass",
+        "--folder",
+        str(folder),
+        "--plugin",
+        "1",
+    ]
+    command += [
+        "--scenario",
+        str(tmp_path / "scenario.json"),
+        "--bot",
+        str(PACKAGE.parent / "bots/local_bot.py"),
+    ]
+    ended = subprocess.run([*command, "--log-level", "DEBUG"], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr[-1000:]
+    said = " ".join((folder / "bot.jsonl").read_text().split()).lower()
+    assert [word for word in DEMO_WORDS if word not in said] == [], "the call was had"
+    # "time | LEVEL | module:function:line - message", and what belongs to the message before.
+    lines = re.split(r"\n(?=\d{4}-\d\d-\d\d )", ended.stderr)
+    ours = [line for line in lines if re.search(r"\| (pipecat_voicectx|voicectx_demo_bot)[.:]", line)]
+    assert len(ours) > 20, "the logs were read"
+    assert [line for line in ours if any(word in line.lower() for word in DEMO_WORDS)] == []
+    assert [line for line in ours if "demo-caller" in line] == []
