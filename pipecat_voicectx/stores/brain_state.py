@@ -177,6 +177,7 @@ class BrainState:
             TypeError,
             AttributeError,
             ArithmeticError,
+            RecursionError,
             BadInputError,
         ) as error:
             logger.warning("the brains' file cannot be used ({}); it is set aside", type(error).__name__)

@@ -218,7 +218,7 @@ def _parse(raw: bytes) -> dict[str, Any] | None:
         if int(checksum, 16) != zlib.crc32(data):
             return None
         record = json.loads(data.decode("utf-8", "surrogatepass"))
-    except (ValueError, UnicodeDecodeError):
+    except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict):
         return None
@@ -230,7 +230,7 @@ def _parse(raw: bytes) -> dict[str, Any] | None:
 def _line_matches(raw: bytes, matches: Callable[[dict[str, Any]], bool]) -> bool:
     try:
         record = json.loads(raw.partition(b" ")[2].decode("utf-8", "surrogatepass"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return True
     body = record.get("body") if isinstance(record, dict) else None
     return not isinstance(body, dict) or bool(matches(body))

@@ -82,7 +82,7 @@ def load_prices(path: Path | None = None) -> PriceTable:
             for name, row in data["models"].items()
         }
         return PriceTable(as_of=str(data["as_of"]), models=models)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInputError(f"price table {source}: {type(error).__name__} {error}") from error
 
 

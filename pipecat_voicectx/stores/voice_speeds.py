@@ -61,7 +61,7 @@ class VoiceSpeeds:
             rows = json.loads(self._path.read_text("utf-8"))
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             logger.warning("learned voice speeds in {} cannot be read ({})", self._path, type(error).__name__)
             return {}
         return rows if isinstance(rows, dict) else {}

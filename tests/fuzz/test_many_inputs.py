@@ -394,6 +394,18 @@ def test_a_tool_call_id_that_is_no_text_costs_no_reading() -> None:
     assert len(read_exchanges([{"role": "user", "content": "hi"}, call, result], steering={"f"})) == 1
 
 
+def test_files_that_are_nested_without_end_are_read_like_damaged_ones(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("[" * 100_000)
+    with pytest.raises(BadInputError, match="price table"):
+        load_prices(path)
+    assert VoiceSpeeds(path).load("v") is None
+    assert BrainState.load(path)[1] is False
+    data = b"[" * 100_000
+    path.write_bytes(b"%08x %s\n" % (zlib.crc32(data), data))
+    assert journal(path) == []
+
+
 def test_a_scenario_that_is_nested_without_end_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "scenario.json").write_text("[" * 100_000)
     with pytest.raises(BadInputError, match="cannot be read"):
