@@ -164,6 +164,8 @@ class BenchBot:
         await self._stream(self._loud[:50], line="webrtc", first=0)
         await worker.queue_frame(VADUserStoppedSpeakingFrame(stop_secs=0.2))
         await worker.queue_frame(TranscriptionFrame(text=text, user_id="u", timestamp="", finalized=True))
+        # Between two frames of audio, so that what ends the turn does not fall on one and is charged with it.
+        await asyncio.sleep(FRAME_SECS / 3)
         await self._stream(self._quiet[:75], line="webrtc", first=50)
         left, arrived = self._left, self._llm.arrived
         if left is None or arrived is None:
