@@ -174,7 +174,9 @@ def _lines(path: Path) -> Iterator[dict[str, Json]]:
     with path.open(encoding="utf-8", errors="replace") as file:
         while line := file.readline(_MAX_LINE_CHARS):
             event = _parsed(line)
-            if event is not None and event.get("k") in kinds and isinstance(event.get("at"), (int, float)):
+            if event is None or not isinstance(event.get("k"), str):
+                continue
+            if event["k"] in kinds and isinstance(event.get("at"), (int, float)):
                 yield event
 
 

@@ -394,6 +394,12 @@ def test_a_tool_call_id_that_is_no_text_costs_no_reading() -> None:
     assert len(read_exchanges([{"role": "user", "content": "hi"}, call, result], steering={"f"})) == 1
 
 
+def test_a_line_of_a_recorded_session_whose_kind_is_no_text_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(SESSION + b'\n{"n": 4, "at": 2.0, "k": {"a": 1}, "v": null}\n')
+    assert [line["n"] for line in read_session(path)[1]] == [1, 2, 3]
+
+
 def test_files_that_are_nested_without_end_are_read_like_damaged_ones(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("[" * 100_000)
