@@ -118,20 +118,20 @@ def test_an_embedder_that_hangs_holds_up_no_ranking() -> None:
 def test_a_store_that_is_slow_to_open_is_joined_in_mid_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import pipecat_voicectx.stores.page_memory as page_memory
+    import pipecat_voicectx.stores.page_loading as page_loading
 
     async def first(session: Session) -> None:
         await exchange(session, "my sister lives in leeds")
 
     call(first, user_id="ann", store_path=tmp_path / "m")
-    real = page_memory.open_page_store
+    real = page_loading.open_page_store
 
     def slow(*args: Any, **options: Any) -> Any:
         # A thread's own time: half a second by a clock that the call cannot jump over.
         threading.Event().wait(0.5)
         return real(*args, **options)
 
-    monkeypatch.setattr(page_memory, "open_page_store", slow)
+    monkeypatch.setattr(page_loading, "open_page_store", slow)
 
     async def second(session: Session) -> None:
         await exchange(session, "hello again")

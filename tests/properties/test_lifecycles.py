@@ -491,7 +491,11 @@ def test_every_transition_of_the_table_happens(
     machine: type[RuleBasedStateMachine], used: set[object], table: set[object]
 ) -> None:
     used.clear()
-    run_state_machine_as_test(
-        machine, settings=settings(derandomize=True, max_examples=100, stateful_step_count=50, deadline=None)
-    )
+    # A run may leave rules out on purpose, so that rare ones come in a row; ten do not miss the same transition.
+    for _ in range(10):
+        run_state_machine_as_test(
+            machine, settings=settings(database=None, max_examples=100, stateful_step_count=50, deadline=None)
+        )
+        if used == table:
+            break
     assert used == table
