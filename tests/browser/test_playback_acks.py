@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import time
 from collections.abc import Iterator
@@ -51,23 +52,26 @@ def opened(browser: Browser, bot: Bot, query: str = "") -> Page:
     return page
 
 
-@pytest.mark.parametrize("at_secs", [1.24, 2.67])
-def test_the_boundary_is_what_the_page_played(browser: Browser, bot: Bot, at_secs: float) -> None:
+def test_the_boundary_is_what_the_page_played(browser: Browser, bot: Bot) -> None:
+    """Three cuts: a machine that is busy for a moment moves one of them, and what it moves by is bounded too."""
     page = opened(browser, bot)
-    bot.call(bot.say(38))
-    page.wait_for_timeout(at_secs * 1000 + 250)
-    interrupted_at = bot.call(bot.interrupt())
-    page.wait_for_timeout(1200)
-    report = page.evaluate("window.page.report()")
+    errors_secs = []
+    for at_secs in (1.24, 2.67, 1.9):
+        bot.call(bot.say(38))
+        page.wait_for_timeout(at_secs * 1000 + 250)
+        interrupted_at = bot.call(bot.interrupt())
+        page.wait_for_timeout(1200)
+        turn = bot.turns[-1]
+        assert not turn.estimated
+        truth = heard_words(page.evaluate("window.page.report()"), interrupted_at)
+        errors_secs.append(abs(turn.played_samples / RATE_HZ - truth * WORD_SECS))
+        assert abs(len(turn.heard_text.split()) - truth) <= 1.5
     page.close()
     assert bot.ledger is not None
-    assert bot.ledger.client.taken > 10
+    assert bot.ledger.client.taken > 30
     assert bot.ledger.client.refused == 0
-    turn = bot.turns[-1]
-    assert not turn.estimated
-    truth = heard_words(report, interrupted_at)
-    assert turn.played_samples / RATE_HZ == pytest.approx(truth * WORD_SECS, abs=0.06)
-    assert abs(len(turn.heard_text.split()) - truth) <= 1
+    assert statistics.median(errors_secs) <= 0.06
+    assert max(errors_secs) <= 0.15
 
 
 def test_the_page_is_told_of_the_turn_and_falls_silent_when_it_is_revoked(browser: Browser, bot: Bot) -> None:
