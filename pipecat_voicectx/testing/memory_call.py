@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipecat.frames.frames import (
-    EndFrame,
     ErrorFrame,
     Frame,
     InterimTranscriptionFrame,
     InterruptionFrame,
     LLMContextFrame,
-    StartFrame,
     TranscriptionFrame,
     VADUserStartedSpeakingFrame,
     VADUserStoppedSpeakingFrame,
@@ -38,9 +36,9 @@ from pipecat.services.openai.llm import OpenAILLMService
 from pipecat.services.stt_service import STTService
 from pipecat.turns.user_stop import BaseUserTurnStopStrategy, SpeechTimeoutUserTurnStopStrategy
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
-from pipecat.workers.runner import WorkerRunner
 
 from pipecat_voicectx.testing.openai_server import ChatPolicy, ChatRequest, OpenAIServer, Reply
+from pipecat_voicectx.testing.running import running
 from pipecat_voicectx.testing.virtual_time import run
 
 __all__ = ["Answers", "MakeMemory", "MemoryCall", "MemoryScript", "in_calls"]
@@ -224,20 +222,7 @@ async def _in_call(
         )
         call = MemoryCall(memory, server, context, worker, llm)
         worker.add_observer(_Watch(call))
-        started = asyncio.Event()
-
-        async def on_started(_worker: object, _frame: StartFrame) -> None:
-            started.set()
-
-        worker.add_event_handler("on_pipeline_started", on_started)
-        runner = WorkerRunner(handle_sigint=False)
-        await runner.add_workers(worker)
-        running = asyncio.ensure_future(runner.run())
-        try:
-            await started.wait()
+        async with running(worker):
             await asyncio.sleep(0.2)
             await script(call)
-        finally:
-            await worker.queue_frame(EndFrame())
-            await running
         return call

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-import sys
 from pathlib import Path
 
 from pipecat_voicectx.memory.pages import Owner, VoicePage, page_id
@@ -19,6 +17,7 @@ from pipecat_voicectx.stores.fact_turns import FactTurn
 from pipecat_voicectx.stores.mem0_engine import Mem0Engine
 from pipecat_voicectx.stores.memory_folder import brains_path, facts_path
 from pipecat_voicectx.stores.page_store import open_page_store
+from tests.killed_writers import say, serve
 
 OWNER = Owner(user_id="ann")
 # No digits in what is said: those would read as a newer value of the same thing.
@@ -32,7 +31,7 @@ async def write_until_killed(root: Path, round_number: int) -> None:
     engine = Mem0Engine(path=facts_path(root), embedder=LexicalEmbedder())
     memory = FactMemory(owner=OWNER, session_id=session, engine=engine, state_dir=brains_path(root))
     await memory.open([each.page for each in store.load(OWNER)])
-    _say("open")
+    say("open")
     for index in itertools.count():
         name = "".join(_LETTERS[int(digit)] + "a" for digit in f"{round_number}{index}")
         wall_secs = 1e9 + 1000 * round_number + index
@@ -41,27 +40,11 @@ async def write_until_killed(root: Path, round_number: int) -> None:
             started_wall_secs=wall_secs, ended_wall_secs=wall_secs, user_text=f"i like {name}x{'yz'[index % 2]}",
         )  # fmt: skip
         store.submit_write(page).journaled.result()
-        _say(f"{name}x{'yz'[index % 2]}")
+        say(f"{name}x{'yz'[index % 2]}")
         await memory.add_turn(FactTurn.from_page(page))
         if index % 4 == 3:
             await memory.end_session(now_wall_secs=1e9)  # saves what was handled
 
 
-def _say(line: str) -> None:
-    os.write(sys.stdout.fileno(), f"{line}\n".encode())
-
-
-def serve() -> None:
-    """Forks a writer per line, and says when it is dead and of which signal."""
-    for line in sys.stdin:
-        root, round_number = line.split()
-        writer = os.fork()
-        if writer == 0:
-            _say(str(os.getpid()))
-            asyncio.run(write_until_killed(Path(root), int(round_number)))
-        _, status = os.waitpid(writer, 0)
-        _say(f"dead {os.WTERMSIG(status)}")
-
-
 if __name__ == "__main__":
-    serve()
+    serve(lambda folder, number: asyncio.run(write_until_killed(Path(folder), number)))

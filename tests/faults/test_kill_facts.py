@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
@@ -18,9 +16,7 @@ from pipecat_voicectx.stores.mem0_engine import Mem0Engine
 from pipecat_voicectx.stores.memory_folder import brains_path, facts_path
 from pipecat_voicectx.stores.page_store import open_page_store
 from tests.faults.fact_writer import OWNER
-
-# A new folder after so many rounds: opening reads everything that earlier rounds wrote.
-_ROUNDS_PER_FOLDER = 20
+from tests.killed_writers import ROUNDS_PER_FOLDER, writers
 
 
 def known_after(root: Path) -> list[str]:
@@ -41,28 +37,16 @@ def known_after(root: Path) -> list[str]:
 
 def test_killing_the_process_loses_no_fact_of_an_acknowledged_turn_and_doubles_none(tmp_path: Path) -> None:
     acknowledged: list[str] = []
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.fact_writer"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
+    with writers("tests.faults.fact_writer") as server:
         for round_number in range(int(os.environ.get("VOICECTX_KILLS", "2"))):
-            root = tmp_path / str(round_number // _ROUNDS_PER_FOLDER)
-            if round_number % _ROUNDS_PER_FOLDER == 0:
+            root = tmp_path / str(round_number // ROUNDS_PER_FOLDER)
+            if round_number % ROUNDS_PER_FOLDER == 0:
                 acknowledged.clear()
-            server.stdin.write(f"{root} {round_number}\n")
-            server.stdin.flush()
-            writer = int(server.stdout.readline())
-            assert server.stdout.readline() == "open\n"
-            acknowledged += [server.stdout.readline().strip() for _ in range(2 + round_number % 7)]
+            writer = server.start(root, round_number)
+            acknowledged += [server.lines.readline().strip() for _ in range(2 + round_number % 7)]
             os.kill(writer, signal.SIGKILL)
-            rest = list(iter(server.stdout.readline, f"dead {signal.SIGKILL.value}\n"))
+            rest = list(iter(server.lines.readline, f"dead {signal.SIGKILL.value}\n"))
             acknowledged += [line.strip() for line in rest]  # what it had said before it died
             known = known_after(root)
             assert sorted(set(acknowledged) - set(known)) == []
             assert len(known) == len(set(known))
-        server.stdin.close()

@@ -7,11 +7,10 @@ round costs what the writing costs.
 from __future__ import annotations
 
 import itertools
-import os
-import sys
 
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
 from pipecat_voicectx.stores.page_store import open_page_store
+from tests.killed_writers import say, serve
 from tests.memory.builders import ANN, page
 
 
@@ -19,27 +18,11 @@ def write_until_killed(folder: str, first: int) -> None:
     """Writes one page after the other, from number `first` on, and says its number when it is journaled."""
     store = open_page_store(folder, embedder=LexicalEmbedder())
     store.load(ANN)
-    _say("open")
+    say("open")
     for number in itertools.count(first):
         store.submit_write(page(number, f"turn {number}")).journaled.result()
-        _say(str(number))
-
-
-def _say(line: str) -> None:
-    os.write(sys.stdout.fileno(), f"{line}\n".encode())
-
-
-def serve() -> None:
-    """Forks a writer per line, and says when it is dead."""
-    for line in sys.stdin:
-        folder, first = line.split()
-        writer = os.fork()
-        if writer == 0:
-            _say(str(os.getpid()))
-            write_until_killed(folder, int(first))
-        os.waitpid(writer, 0)
-        _say("dead")
+        say(str(number))
 
 
 if __name__ == "__main__":
-    serve()
+    serve(write_until_killed)

@@ -8,16 +8,12 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
 from pipecat_voicectx.stores.page_store import open_page_store
+from tests.killed_writers import ROUNDS_PER_FOLDER, writers
 from tests.memory.builders import ANN
-
-# A new folder after so many rounds: opening reads everything that earlier rounds wrote.
-_ROUNDS_PER_FOLDER = 20
 
 
 def numbers_after(folder: Path) -> list[int]:
@@ -39,27 +35,14 @@ def test_killing_the_process_loses_no_page_that_was_acknowledged(tmp_path: Path)
     chance = random.Random(1)
     rounds = 200 if os.environ.get("VOICECTX_SOAK") else 3
     acknowledged = -1
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.stores.page_writer"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
+    with writers("tests.stores.page_writer") as server:
         for number in range(rounds):
-            folder = tmp_path / str(number // _ROUNDS_PER_FOLDER)
-            if number % _ROUNDS_PER_FOLDER == 0:
+            folder = tmp_path / str(number // ROUNDS_PER_FOLDER)
+            if number % ROUNDS_PER_FOLDER == 0:
                 acknowledged = -1
-            server.stdin.write(f"{folder} {acknowledged + 1}\n")
-            server.stdin.flush()
-            writer = int(server.stdout.readline())
-            assert server.stdout.readline() == "open\n"
+            writer = server.start(folder, acknowledged + 1)
             last = acknowledged + chance.randrange(1, 25)
-            for line in server.stdout:
-                if line == "dead\n":
-                    break
+            for line in iter(server.lines.readline, f"dead {signal.SIGKILL.value}\n"):
                 acknowledged = max(acknowledged, int(line))
                 if acknowledged >= last:
                     os.kill(writer, signal.SIGKILL)
@@ -67,4 +50,3 @@ def test_killing_the_process_loses_no_page_that_was_acknowledged(tmp_path: Path)
             assert found == list(range(len(found))), "each once"
             assert len(found) > acknowledged, "none is lost"
             acknowledged = len(found) - 1
-        server.stdin.close()
