@@ -6,7 +6,9 @@ import ast
 import asyncio
 import functools
 import gc
+import importlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,15 +33,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 logger.remove()
 
 
-def _parsing_without_collections(parse: Any) -> Any:
-    """Python 3.11 loses count of its own depth when a collection runs finalizers in the middle of a parse."""
+def _without_collections(function: Any) -> Any:
+    """The function with the garbage collector off while it runs, and with it every finalizer."""
 
-    @functools.wraps(parse)
+    @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         was_enabled = gc.isenabled()
         gc.disable()
         try:
-            return parse(*args, **kwargs)
+            return function(*args, **kwargs)
         finally:
             if was_enabled:
                 gc.enable()
@@ -47,7 +49,12 @@ def _parsing_without_collections(parse: Any) -> Any:
     return wrapped
 
 
-ast.parse = _parsing_without_collections(ast.parse)
+# Two places of Python 3.11 fail when a collection runs finalizers in the middle of them: a parse loses count of its own
+# depth, and an import loses its lock (KeyError) when a finalizer imports something itself.
+ast.parse = _without_collections(ast.parse)
+if sys.version_info < (3, 13):
+    module_lock = vars(importlib)["_bootstrap"]._ModuleLock
+    module_lock.acquire = _without_collections(module_lock.acquire)
 
 
 @pytest.fixture(scope="session")
