@@ -1,9 +1,12 @@
 """What N simultaneous calls cost in one process: CPU, memory, path latency, loop lag; ours against the same bots bare.
 
-Whole bots on virtual time, each with a real OpenAI client on a socket, a real voice and paced output; what is counted
-is real CPU time, after a first call that pays for imports. Every count of sessions runs in a process of its own, once
-bare and once with our processors, and what is reported as ours is the difference. Callers talk about different things
-and start at different times.
+Whole bots, each with a real OpenAI client on a socket, a real voice and paced output; what is counted is real CPU time,
+after a first call that pays for imports. On virtual time the calls take no longer than their work: good for counting
+CPU, but every turn is then worked on beside all the others, as on a core without a free moment. `--real-time` lets the
+calls take their time, and the path and the loop wait for what they would wait for in use.
+
+Every count of sessions runs in a process of its own, once bare and once with our processors, and what is reported as
+ours is the difference. Callers talk about different things and start at different times.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ import sys
 import tempfile
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from loguru import logger
 from pipecat.frames.frames import Frame, LLMContextFrame
@@ -39,6 +43,8 @@ _DEFAULT_MINUTES, _QUICK_MINUTES = 2.0, 0.5
 _MAX_SESSIONS, _MAX_MINUTES = 500, 240.0
 # As WebRTC sends them.
 _FRAME_SECS = 0.02
+# How often the loop is looked at in real time. Chosen.
+_LOOK_SECS = 0.01
 # Sessions start so far apart that their turns do not fall together. Chosen.
 _STAGGER_SECS = 0.37
 # The virtual clock replaces time.perf_counter; this one it leaves alone.
@@ -69,12 +75,13 @@ class _Run:
     cpu_secs: float
     """Real CPU time of the process while the calls ran."""
     call_secs: float
-    """Virtual length of one call."""
+    """Length of one call."""
     rss_mb: float
     """Most memory the process ever held."""
     path_ms: tuple[float, ...]
     lag_ms: tuple[float, ...]
-    """Real time the loop worked between two looks at its events: how long an event may wait. Thinned."""
+    """How long an event may wait for the loop. Virtual time: what it worked between two looks at its events; real time:
+    how late a timer is. Thinned."""
     cpu_growth: float
     """CPU per exchange in the last third of the calls over the first third."""
 
@@ -82,9 +89,7 @@ class _Run:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `voicectx bench load`."""
     parser.add_argument("--sessions", type=int, help=f"most simultaneous calls (default {_DEFAULT_SESSIONS})")
-    parser.add_argument(
-        "--minutes", type=float, help=f"length of a call (default {_DEFAULT_MINUTES:g}, virtual)"
-    )
+    parser.add_argument("--minutes", type=float, help=f"length of a call (default {_DEFAULT_MINUTES:g})")
     parser.add_argument(
         "--processes", type=int, default=1, help="spread the sessions over so many (default 1)"
     )
@@ -93,6 +98,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--quick", action="store_true", help=f"{_QUICK_SESSIONS} calls of {_QUICK_MINUTES:g} minutes"
     )
     size.add_argument("--full", action="store_true", help="accepted for uniformity")
+    parser.add_argument(
+        "--real-time", action="store_true", help="calls take as long as they are, six runs of --minutes"
+    )
     parser.add_argument("--seed", type=int, default=1, help="which topics the callers talk about (default 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here")
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -103,7 +111,8 @@ def run(args: argparse.Namespace) -> int:
     logger.remove()
     if args.child:
         sessions, minutes, ours = json.loads(args.child)
-        print(json.dumps(asdict(_measure(sessions, minutes, ours=ours, seed=args.seed))))
+        run_calls = _in_real_time if args.real_time else _in_virtual_time
+        print(json.dumps(asdict(_measure(sessions, minutes, ours=ours, seed=args.seed, run_calls=run_calls))))
         return 0
     sessions, minutes = args.sessions, args.minutes
     if sessions is None:
@@ -117,10 +126,14 @@ def run(args: argparse.Namespace) -> int:
     if not 1 <= args.processes <= sessions:
         raise UsageError(f"--processes is {args.processes}; give 1 to the number of sessions, {sessions}")
     counts = sorted({1, max(1, sessions // 2), sessions})
-    rows = {str(count): _row(count, minutes, min(args.processes, count), args.seed) for count in counts}
+    rows = {
+        str(count): _row(count, minutes, min(args.processes, count), args.seed, real_time=args.real_time)
+        for count in counts
+    }
     _print(rows)
     if args.json:
-        settings = {"sessions": sessions, "minutes": minutes, "processes": args.processes, "time": "virtual"}
+        settings: dict[str, object] = {"sessions": sessions, "minutes": minutes, "processes": args.processes}
+        settings["time"] = "real" if args.real_time else "virtual"
         report = {
             "version": version("pipecat-voicectx"),
             "seed": args.seed,
@@ -131,9 +144,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _row(count: int, minutes: float, processes: int, seed: int) -> dict[str, float]:
-    bare = _in_processes(count, minutes, processes, ours=False, seed=seed)
-    ours = _in_processes(count, minutes, processes, ours=True, seed=seed)
+def _row(count: int, minutes: float, processes: int, seed: int, *, real_time: bool) -> dict[str, float]:
+    bare, ours = (
+        _in_processes(count, minutes, processes, ours=ours, seed=seed, real_time=real_time)
+        for ours in (False, True)
+    )
     call_secs = statistics.fmean(r.call_secs for r in ours)
     own_cpu_secs = sum(r.cpu_secs for r in ours) - sum(r.cpu_secs for r in bare)
     all_cpu_secs = sum(r.cpu_secs for r in ours)
@@ -153,7 +168,9 @@ def _row(count: int, minutes: float, processes: int, seed: int) -> dict[str, flo
     }
 
 
-def _in_processes(count: int, minutes: float, processes: int, *, ours: bool, seed: int) -> list[_Run]:
+def _in_processes(
+    count: int, minutes: float, processes: int, *, ours: bool, seed: int, real_time: bool
+) -> list[_Run]:
     """Runs the sessions in processes of their own, at the same time when there are several."""
     shares = [count // processes + (number < count % processes) for number in range(processes)]
     what = "with our processors" if ours else "bare"
@@ -167,6 +184,7 @@ def _in_processes(count: int, minutes: float, processes: int, *, ours: bool, see
             [
                 *(sys.executable, "-m", "pipecat_voicectx.cli", "bench", "load"),
                 *("--seed", str(seed + number), "--child", json.dumps([share, minutes, ours])),
+                *(["--real-time"] if real_time else []),
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -187,7 +205,34 @@ def _in_processes(count: int, minutes: float, processes: int, *, ours: bool, see
     return runs
 
 
-def _measure(sessions: int, minutes: float, *, ours: bool, seed: int) -> _Run:
+RunCalls = Callable[[Coroutine[Any, Any, float], Callable[[float], None] | None], float]
+"""Runs the calls and tells how long an event had to wait for the loop, each time, in seconds."""
+
+
+def _in_virtual_time(calls: Coroutine[Any, Any, float], on_busy: Callable[[float], None] | None) -> float:
+    return virtual_time.run(calls, on_busy=on_busy)
+
+
+def _in_real_time(calls: Coroutine[Any, Any, float], on_busy: Callable[[float], None] | None) -> float:
+    async def watched() -> float:
+        watch = asyncio.create_task(_watch_loop(on_busy)) if on_busy is not None else None
+        try:
+            return await calls
+        finally:
+            if watch is not None:
+                watch.cancel()
+
+    return asyncio.run(watched())
+
+
+async def _watch_loop(on_busy: Callable[[float], None]) -> None:
+    while True:
+        due_secs = time.monotonic() + _LOOK_SECS
+        await asyncio.sleep(_LOOK_SECS)
+        on_busy(max(0.0, time.monotonic() - due_secs))
+
+
+def _measure(sessions: int, minutes: float, *, ours: bool, seed: int, run_calls: RunCalls) -> _Run:
     """In a process of its own: so many calls at once."""
     from pipecat_voicectx.demo.espeak_tts import EspeakTTSService
 
@@ -227,14 +272,14 @@ def _measure(sessions: int, minutes: float, *, ours: bool, seed: int) -> _Run:
         return time.monotonic() - began
 
     ends_after_secs = 0.0  # a first call of one exchange pays for imports
-    virtual_time.run(calls(1))
+    run_calls(calls(1), None)
     path_ms.clear()
     exchange_cpu_secs[0].clear()
     ends_after_secs = 60 * minutes
     gc.collect()
     busy_ms = array("d")
     started = time.process_time()
-    call_secs = virtual_time.run(calls(sessions), on_busy=lambda secs: busy_ms.append(1000 * secs))
+    call_secs = run_calls(calls(sessions), lambda secs: busy_ms.append(1000 * secs))
     cpu_secs = time.process_time() - started
     return _Run(
         cpu_secs=cpu_secs,

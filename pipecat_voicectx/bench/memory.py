@@ -245,7 +245,7 @@ def _measure_latency(arguments: argparse.Namespace) -> dict[str, object]:
     rows: dict[str, object] = {}
     for size in (*sizes, *(() if arguments.quick else (_INDEX_ONLY,))):
         started = time.perf_counter()
-        path, own = measure_path(size, turns=turns, seed=arguments.seed)
+        path, own = measure_path(size, turns=turns, seed=arguments.seed, facts=size != _INDEX_ONLY)
         engine = None
         if size != _INDEX_ONLY and (not arguments.quick or size == sizes[0]):
             engine = float(np.median(measure_engine(size, seed=arguments.seed)))

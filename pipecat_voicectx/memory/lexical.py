@@ -157,6 +157,9 @@ class LexicalIndex:
     def extend(self, rows: int) -> None:
         """Adds empty rows at the end."""
         self._tokens.extend(Counter() for _ in range(rows))
+        self._make_room(rows)
+
+    def _make_room(self, rows: int) -> None:
         self.rows += rows
         # The rows behind the last are in its window already.
         if self.rows + WINDOW_ROWS > len(self._lengths):
@@ -169,7 +172,7 @@ class LexicalIndex:
             raise UsageError("only an empty index can be loaded")
         if not rows:
             return
-        self.extend(len(rows))
+        self._make_room(len(rows))
         loaded = self._loaded = _LoadedRows.of(rows)
         self._tokens = [None] * len(rows)
         self._postings = loaded.postings()

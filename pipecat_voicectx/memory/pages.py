@@ -142,7 +142,7 @@ class VoicePage:
             states = cast(Mapping[str, object], data.get("states") or {})
             return cls(
                 id=str(data["id"]),
-                owner=Owner(user_id=owner["user_id"], agent_id=owner["agent_id"]),
+                owner=_owner(owner["user_id"], owner["agent_id"]),
                 session_id=str(data["session_id"]),
                 index=int(cast(int, data["index"])),
                 started_wall_secs=float(cast(float, data["started_wall_secs"])),
@@ -154,16 +154,7 @@ class VoicePage:
                 interrupted=bool(data.get("interrupted", False)),
                 summary=str(data.get("summary", "")),
                 summarizer=str(data.get("summarizer", "")),
-                states=PageStates(
-                    speaking_rate_wpm=_number(states.get("speaking_rate_wpm")),
-                    network_band=_text(states.get("network_band")),
-                    snr_db=_number(states.get("snr_db")),
-                    noisy=bool(states.get("noisy", False)),
-                    clipped=bool(states.get("clipped", False)),
-                    echo=bool(states.get("echo", False)),
-                    affect=_text(states.get("affect")),
-                    affect_confidence=_number(states.get("affect_confidence")),
-                ),
+                states=_states(states) if any(states.values()) else _NOTHING_MEASURED,
                 open_calls=tuple(str(name) for name in cast(list[object], data.get("open_calls") or [])),
                 user_audio_ref=_text(data.get("user_audio_ref")),
                 bot_audio_ref=_text(data.get("bot_audio_ref")),
@@ -172,6 +163,28 @@ class VoicePage:
             )
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError, UsageError) as error:
             raise BadInputError(f"not a voice page: {type(error).__name__} at {error}") from error
+
+
+# Thousands of pages are read when a call starts; what they share is one object.
+_NOTHING_MEASURED = PageStates()
+
+
+@lru_cache(maxsize=8)
+def _owner(user_id: str, agent_id: str) -> Owner:
+    return Owner(user_id=user_id, agent_id=agent_id)
+
+
+def _states(states: Mapping[str, object]) -> PageStates:
+    return PageStates(
+        speaking_rate_wpm=_number(states.get("speaking_rate_wpm")),
+        network_band=_text(states.get("network_band")),
+        snr_db=_number(states.get("snr_db")),
+        noisy=bool(states.get("noisy", False)),
+        clipped=bool(states.get("clipped", False)),
+        echo=bool(states.get("echo", False)),
+        affect=_text(states.get("affect")),
+        affect_confidence=_number(states.get("affect_confidence")),
+    )
 
 
 def _with_acoustics(data: Mapping[str, object]) -> Mapping[str, object]:

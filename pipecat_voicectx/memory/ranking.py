@@ -7,11 +7,12 @@
           + time, name, place, number * [the query wants one, and the turn has one]
     page  = best turn + other_turn * the other turn
 
-The weights are round numbers found on LoCoMo's first half (762 questions of categories 1-4, all-MiniLM-L6-v2, pages of
+The weights are round numbers found on LoCoMo's first half (760 questions of categories 1-4, all-MiniLM-L6-v2, pages of
 two turns, no LLM): recall@5 is 76 there, against 61 for the cosine alone and 66 for BM25 alone; with the last word of
-the query missing it is 71. Weights fitted on four of its conversations and measured on the fifth (with nearly these
-features) gave 76 and 70. A restriction of the search to matching topics costs a ranking this good 4 to 13 points, which
-is why other routes (threads, the last session's pages) only add to a score or to the list.
+the query missing it is 72. They are those that serve whole and unfinished queries best together. Weights fitted on four
+of its conversations and measured on the fifth (with nearly these features) gave 76 and 70. A restriction of the search
+to matching topics costs a ranking this good 4 to 13 points, which is why other routes (threads, the last session's
+pages) only add to a score or to the list.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ class RankingWeights:
     """Cosine of query and turn."""
     bm25: float = 0.1
     """BM25 of the turn over the best turn's."""
-    window: float = 0.6
+    window: float = 0.5
     """BM25 of the turn and the two before and after it, over the best window's."""
     window_share: float = 0.2
     """BM25 of that window over what the query's words could give at most: weak when only some of them were met."""
-    neighbours: float = 0.1
-    """Mean of the cosine and BM25 parts of the turn before and the turn after. 0 to 0.2 are equally good."""
+    neighbours: float = 0.05
+    """Mean of the cosine and BM25 parts of the turn before and the turn after. 0 to 0.1 are equally good."""
     speaker: float = 0.7
     """The query names exactly one speaker, and it is this turn's."""
     after_question: float = 0.1

@@ -44,7 +44,7 @@ from pipecat_voicectx.processors.background_work import BackgroundWork
 from pipecat_voicectx.processors.follow_ups import FollowUps
 from pipecat_voicectx.processors.frames import AffectFrame, HeardTurnFrame
 from pipecat_voicectx.processors.memory_parts import MemoryParts, MemorySetup
-from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
+from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall, new_session_id
 from pipecat_voicectx.processors.page_commits import PageCommits
 from pipecat_voicectx.processors.page_states import with_state
 from pipecat_voicectx.processors.projection_reports import ProjectionReports
@@ -53,12 +53,8 @@ from pipecat_voicectx.processors.running_calls import RunningCalls
 from pipecat_voicectx.processors.transcript_tap import TranscriptTap
 from pipecat_voicectx.stores.embedders import Embedder, FastEmbedder
 from pipecat_voicectx.stores.fact_session import FactsConfig, FactSession
-from pipecat_voicectx.stores.page_memory import (
-    MemoryStatus,
-    PageMemory,
-    PageStoreConfig,
-    new_session_id,
-)
+from pipecat_voicectx.stores.page_loading import MemoryStatus, PageStoreConfig
+from pipecat_voicectx.stores.page_memory import PageMemory
 from pipecat_voicectx.stores.summarizer import PageSummarizer
 
 __all__ = ["MemoryProjector", "MemoryProjectorConfig", "Recall"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 
 from pipecat_voicectx.errors import UsageError
@@ -10,7 +11,7 @@ from pipecat_voicectx.projection.recall import RecallConfig, RecalledPage
 from pipecat_voicectx.projection.window import NEWEST_FACTOR
 from pipecat_voicectx.stores.prices import PriceTable, load_prices
 
-__all__ = ["MemoryProjectorConfig", "Recall"]
+__all__ = ["MemoryProjectorConfig", "Recall", "new_session_id"]
 
 # Chosen: a recalled block with one page in it, beside a short exchange.
 _LEAST_WINDOW_TOKENS = 200
@@ -82,3 +83,8 @@ class Recall:
     """Whether the query's embedding was ready."""
     resumed: bool
     """Whether the caller wanted to go on where the last call ended."""
+
+
+def new_session_id() -> str:
+    """A session id that sorts by time."""
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{time.time_ns() % 1_000_000_000:09d}"

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipecat_voicectx.memory.index import IndexedPage, IndexedTurn, PageIndex
 from pipecat_voicectx.memory.pages import Owner, VoicePage
+from pipecat_voicectx.memory.scene import SceneIndex
+from pipecat_voicectx.stores.collector import no_collections
 from pipecat_voicectx.stores.embedders import Embedder
 from pipecat_voicectx.stores.page_store import DEFAULT_LOAD_LIMIT, PageStore, open_page_store
 from pipecat_voicectx.stores.stored_pages import StoredPage
 
-__all__ = ["LoadedPages", "PageStoreConfig", "indexed_page", "indexed_turns", "load_pages"]
+__all__ = [
+    "LoadedPages",
+    "MemoryStatus",
+    "PageStoreConfig",
+    "indexed_page",
+    "indexed_turns",
+    "load_pages",
+    "take_strangers",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +44,19 @@ class PageStoreConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryStatus:
+    """What works, for reports and metrics."""
+
+    loaded: bool
+    """Whether earlier calls are available."""
+    persistent: bool
+    """Whether pages reach the store. False: no store was asked for, or it could not be opened."""
+    pages: int
+    failed_writes: int
+    """Pages that are in the journal but not in the database, or in neither (the disk is full)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedPages:
     """One owner's pages, searchable."""
 
@@ -41,6 +64,10 @@ class LoadedPages:
     index: PageIndex
     stored: Sequence[StoredPage]
     """Oldest first."""
+    pages: dict[str, VoicePage]
+    """The same by id."""
+    scenes: SceneIndex
+    """What can be heard on them."""
     has_more: bool
     """Whether the database may have older ones."""
 
@@ -59,13 +86,23 @@ def load_pages(config: PageStoreConfig, *, owner: Owner, embedder: Embedder) -> 
         journal_dir=config.journal_dir,
     )
     try:
-        stored = store.load(owner, limit=config.load_limit)
-        index = PageIndex(dimension=embedder.dimension, max_pages=max(10, 2 * config.load_limit))
-        index.load(map(indexed_page, stored))
+        with no_collections():
+            stored = store.load(owner, limit=config.load_limit)
+            index = PageIndex(dimension=embedder.dimension, max_pages=max(10, 2 * config.load_limit))
+            index.load(map(indexed_page, stored))
+            pages = {item.page.id: item.page for item in stored}
+            scenes = SceneIndex(pages.values())
     except BaseException:
         store.close()
         raise
-    return LoadedPages(store=store, index=index, stored=stored, has_more=len(stored) == config.load_limit)
+    return LoadedPages(
+        store=store,
+        index=index,
+        stored=stored,
+        pages=pages,
+        scenes=scenes,
+        has_more=len(stored) == config.load_limit,
+    )
 
 
 def indexed_page(stored: StoredPage) -> IndexedPage:
@@ -83,3 +120,20 @@ def indexed_page(stored: StoredPage) -> IndexedPage:
 def indexed_turns(page: VoicePage) -> tuple[IndexedTurn, IndexedTurn]:
     """A page's two turns as the index takes them."""
     return IndexedTurn(speaker="user", text=page.user_text), IndexedTurn(speaker="bot", text=page.bot_text)
+
+
+def take_strangers(
+    index: PageIndex, pages: MutableMapping[str, VoicePage], found: Iterable[StoredPage]
+) -> bool:
+    """Adds pages whose neighbours were not loaded. Each is a session of its own, so that no turn of another one stands
+    in its window.
+
+    Returns:
+        Whether any of them is new.
+    """
+    new = [stored for stored in found if stored.page.id not in pages]
+    for stored in new:
+        page = pages[stored.page.id] = stored.page
+        index.upsert(page.id, session=f"beyond {page.id}", turns=indexed_turns(page))
+        index.set_vectors(page.id, stored.vectors)
+    return bool(new)

@@ -9,10 +9,9 @@ that the user is still saying when it is ready. A query whose embedding is not r
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +22,6 @@ from pipecat_voicectx.memory.ranking import PageQuery, RankedPage, RankingWeight
 from pipecat_voicectx.memory.resume import LastSession, last_session
 from pipecat_voicectx.memory.scene import HeardAs, SceneIndex
 from pipecat_voicectx.memory.scene_ranking import with_scenes
-from pipecat_voicectx.memory.summary import SUMMARIZER_NAME, summarize_exchange
 from pipecat_voicectx.memory.threads import VoiceThread, page_vector
 from pipecat_voicectx.memory.tokens import tokenize
 from pipecat_voicectx.projection.topics import TopicSummary
@@ -31,15 +29,17 @@ from pipecat_voicectx.stores.embedders import Embedder, EmbeddingThread
 from pipecat_voicectx.stores.page_embedding import embed_page
 from pipecat_voicectx.stores.page_loading import (
     LoadedPages,
+    MemoryStatus,
     PageStoreConfig,
     indexed_page,
     indexed_turns,
     load_pages,
+    take_strangers,
 )
 from pipecat_voicectx.stores.page_store import PageStore, WriteTicket
 from pipecat_voicectx.stores.query_search import QuerySearch
 from pipecat_voicectx.stores.stored_pages import StoredPage
-from pipecat_voicectx.stores.summarizer import PageSummarizer
+from pipecat_voicectx.stores.summarizer import BetterSummaries, PageSummarizer, with_summary
 from pipecat_voicectx.stores.thread_keeper import ThreadKeeper
 from pipecat_voicectx.stores.waiting import in_background
 
@@ -51,19 +51,6 @@ _BEYOND_HITS = 10
 _SCENE_HITS = 200
 # Chosen: more than a block takes.
 _HITS = 12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryStatus:
-    """What works, for reports and metrics."""
-
-    loaded: bool
-    """Whether earlier calls are available."""
-    persistent: bool
-    """Whether pages reach the store. False: no store was asked for, or it could not be opened."""
-    pages: int
-    failed_writes: int
-    """Pages that are in the journal but not in the database, or in neither (the disk is full)."""
 
 
 class PageWrite:
@@ -81,7 +68,7 @@ class PageWrite:
             UnavailableError: The disk does not take it.
         """
         self._memory._index_rest()
-        self._page = self._memory._summarized(self._page)
+        self._page = self._memory._summarize(self._page)
         self._ticket = await self._memory._submit(self._page)
         if self._ticket is None:
             return False
@@ -115,9 +102,7 @@ class PageMemory:
         self._embedder = embedder
         self._config = store
         self._weights = weights
-        self._summarizer = summarizer
-        self.failed_summaries = 0
-        """Pages that kept their rule-based summary because the summarizer failed."""
+        self._summaries = BetterSummaries(summarizer)
         self._store: PageStore | None = None
         self._pages: dict[str, VoicePage] = {}
         self._scenes = SceneIndex()
@@ -151,6 +136,11 @@ class PageMemory:
         """The owner's session before this one. None: not loaded, or there was none."""
         return self._last_session
 
+    @property
+    def failed_summaries(self) -> int:
+        """Pages that kept their rule-based summary because the summarizer failed."""
+        return self._summaries.failed
+
     def status(self) -> MemoryStatus:
         """What works."""
         return MemoryStatus(
@@ -172,19 +162,21 @@ class PageMemory:
         try:
             loaded = await in_background(load)
             self._store = loaded.store
-            self._take(loaded)
+            last = await in_background(self._session_before, loaded.pages)
+            self._take(loaded, last)
             # Searchable from here on; the database itself takes its time to open.
             self._keeper.book = await in_background(self._keeper.loaded, loaded.store, loaded.stored)
             await in_background(loaded.store.ready)
         finally:
             self._opened.set()
 
-    def _take(self, loaded: LoadedPages) -> None:
-        self._index, self._has_more = loaded.index, loaded.has_more
-        earlier = {item.page.id: item.page for item in loaded.stored}
-        current, self._pages = self._pages, earlier
-        self._scenes = SceneIndex(earlier.values())
-        self._last_session = last_session(list(earlier.values()), current_session_id=self._session_id)
+    def _session_before(self, pages: Mapping[str, VoicePage]) -> LastSession | None:
+        return last_session(list(pages.values()), current_session_id=self._session_id)
+
+    def _take(self, loaded: LoadedPages, last: LastSession | None) -> None:
+        current = self._pages
+        self._index, self._pages, self._scenes = loaded.index, loaded.pages, loaded.scenes
+        self._has_more, self._last_session = loaded.has_more, last
         self._loaded = True
         for page in current.values():
             self._index_page(page)
@@ -354,12 +346,8 @@ class PageMemory:
             for page in list(self._unindexed.values()):
                 self._index_page(page)
 
-    def _summarized(self, page: VoicePage) -> VoicePage:
-        """The page with a summary of its texts; it takes the place of the one without."""
-        if page.summary:
-            return page
-        summary = summarize_exchange(page.user_text, page.bot_text)
-        summarized = replace(page, summary=summary, summarizer=SUMMARIZER_NAME)
+    def _summarize(self, page: VoicePage) -> VoicePage:
+        summarized = with_summary(page)
         if self._pages.get(page.id) is page:
             self._pages[page.id] = summarized
         return summarized
@@ -392,16 +380,8 @@ class PageMemory:
             await self._summarize_better(page)
 
     async def _summarize_better(self, page: VoicePage) -> None:
-        """Lets the summarizer rewrite the summary of a finished exchange, if it has not changed meanwhile."""
-        if self._summarizer is None or page.summarizer == self._summarizer.name:
-            return
-        try:
-            summary = await self._summarizer.summarize(page)
-        except VoiceContextError:
-            self.failed_summaries += 1
-            return
-        if self._pages.get(page.id) == page:
-            better = replace(page, summary=summary, summarizer=self._summarizer.name)
+        better = await self._summaries.better(page)
+        if better is not None and self._pages.get(page.id) == page:
             self._pages[page.id] = better
             if self._store is not None:
                 self._store.submit_write(better)
@@ -430,17 +410,4 @@ class PageMemory:
             hits = await in_background(search.result)
         except VoiceContextError:
             return False
-        new = [stored for stored, _score in hits if stored.page.id not in self._pages]
-        for stored in new:
-            self._pages[stored.page.id] = stored.page
-            # Its neighbours are not here: a session of its own keeps foreign turns out of its window.
-            self._index.upsert(
-                stored.page.id, session=f"beyond {stored.page.id}", turns=indexed_turns(stored.page)
-            )
-            self._index.set_vectors(stored.page.id, stored.vectors)
-        return bool(new)
-
-
-def new_session_id() -> str:
-    """A session id that sorts by time."""
-    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{time.time_ns() % 1_000_000_000:09d}"
+        return take_strangers(self._index, self._pages, (stored for stored, _score in hits))

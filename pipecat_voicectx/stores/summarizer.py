@@ -7,14 +7,16 @@ answers something that does not fit (empty, far longer than the exchange), the f
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Protocol
 
 from openai import AsyncOpenAI, OpenAIError
 
-from pipecat_voicectx.errors import UnavailableError
+from pipecat_voicectx.errors import UnavailableError, VoiceContextError
 from pipecat_voicectx.memory.pages import VoicePage
+from pipecat_voicectx.memory.summary import SUMMARIZER_NAME, summarize_exchange
 
-__all__ = ["OpenAISummarizer", "PageSummarizer"]
+__all__ = ["BetterSummaries", "OpenAISummarizer", "PageSummarizer", "with_summary"]
 
 # Chosen: nobody waits for it, but it must not pile up either.
 _TIMEOUT_SECS = 20.0
@@ -77,3 +79,31 @@ class OpenAISummarizer:
             raise UnavailableError(f"summary by {self._model}: empty or too long")
         words = summary.split()
         return summary if len(words) <= _MAX_WORDS else " ".join(words[:_MAX_WORDS]) + " …"
+
+
+class BetterSummaries:
+    """Asks a summarizer for a session's pages and counts what it could not do."""
+
+    def __init__(self, summarizer: PageSummarizer | None) -> None:
+        self._summarizer = summarizer
+        self.failed = 0
+        """Pages that kept the summary they had because the summarizer failed."""
+
+    async def better(self, page: VoicePage) -> VoicePage | None:
+        """The page with the summarizer's words. None: there is no summarizer, these are its words, or it failed."""
+        if self._summarizer is None or page.summarizer == self._summarizer.name:
+            return None
+        try:
+            summary = await self._summarizer.summarize(page)
+        except VoiceContextError:
+            self.failed += 1
+            return None
+        return replace(page, summary=summary, summarizer=self._summarizer.name)
+
+
+def with_summary(page: VoicePage) -> VoicePage:
+    """The page with a summary: its own, else the one that rules make of its texts."""
+    if page.summary:
+        return page
+    summary = summarize_exchange(page.user_text, page.bot_text)
+    return replace(page, summary=summary, summarizer=SUMMARIZER_NAME)

@@ -1,11 +1,11 @@
-"""A window within a budget in money."""
+"""A window within a budget in money, and the names of sessions."""
 
 from __future__ import annotations
 
 import pytest
 
 from pipecat_voicectx.errors import UsageError
-from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig
+from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, new_session_id
 from pipecat_voicectx.projection.window import NEWEST_FACTOR
 from pipecat_voicectx.stores.prices import load_prices
 
@@ -26,3 +26,9 @@ def test_too_little_money_and_unknown_models_are_refused_with_what_would_do() ->
         MemoryProjectorConfig().within_cost(0.000_01, model="openai/gpt-4.1")
     with pytest.raises(UsageError, match=r"openai/gpt-4\.1"):
         MemoryProjectorConfig().within_cost(0.01, model="openai/unheard-of")
+
+
+def test_session_ids_differ_and_begin_with_the_time() -> None:
+    ids = {new_session_id() for _ in range(50)}
+    assert len(ids) > 1
+    assert all(len(session) == 25 and session[8] == "T" for session in ids)

@@ -9,7 +9,7 @@ import pytest
 from pipecat_voicectx.errors import EmbedderMismatchError, UnavailableError
 from pipecat_voicectx.memory.index import FloatArray
 from pipecat_voicectx.stores.embedders import Embedder, LexicalEmbedder
-from pipecat_voicectx.stores.page_memory import PageMemory, PageStoreConfig, new_session_id
+from pipecat_voicectx.stores.page_memory import PageMemory, PageStoreConfig
 from pipecat_voicectx.stores.page_store import open_page_store
 from pipecat_voicectx.testing.virtual_time import run
 from tests.memory.builders import ANN, page
@@ -187,12 +187,6 @@ def test_two_sessions_of_one_user_share_the_store(tmp_path: Path) -> None:
         return count
 
     assert run(main()) == 2
-
-
-def test_session_ids_differ_and_begin_with_the_time() -> None:
-    ids = {new_session_id() for _ in range(50)}
-    assert len(ids) > 1
-    assert all(len(session) == 25 and session[8] == "T" for session in ids)
 
 
 def test_the_newest_pages_come_first_and_the_window_is_left_out() -> None:
