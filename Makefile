@@ -9,6 +9,9 @@ STAMP := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -q
 # Two workers, whole files each: a file's tests may share a store or a port.
 PARALLEL := -n 2 --dist loadfile
+# Tests that run in real time, with browsers, peers and processes of their own, get a second try on a busy machine; what
+# fails twice has failed. Everything on virtual time has one.
+REAL_TIME := --reruns 1
 # Extra words for pytest or for a command, e.g. `make unit ARGS="-k ledger"`.
 ARGS ?=
 
@@ -63,15 +66,15 @@ packaging: $(STAMP)
 
 examples: $(STAMP) ## every example and bot, as a user runs it
 	@echo "== examples and bots"
-	@$(PYTEST) tests/examples tests/bots $(ARGS)
+	@$(PYTEST) tests/examples tests/bots $(REAL_TIME) $(ARGS)
 
 peers: $(STAMP) ## real WebRTC peers over loopback
 	@echo "== peers: real aiortc connections, real time"
-	@$(PYTEST) tests/peers $(ARGS)
+	@$(PYTEST) tests/peers $(REAL_TIME) $(ARGS)
 
 browser: $(STAMP) ## real Chromium, where it is installed
 	@echo "== browser: real Chromium (skipped with a reason where it is not installed)"
-	@$(PYTEST) tests/browser $(ARGS)
+	@$(PYTEST) tests/browser $(REAL_TIME) $(ARGS)
 
 pythons: $(STAMP) ## the unit tests on every other supported Python that is installed
 	@tools/other_pythons.sh $(BIN) $(CORE_TESTS)
