@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import os
 import socket
+import tempfile
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -144,14 +145,17 @@ class FastEmbedder:
                 return TextEmbedding(self._model_name, specific_model_path=self._path, **common)
             except Exception as error:  # onnxruntime and tokenizers raise what they like for a broken file
                 raise UnavailableError(f"embedding model in {self._path} does not load: {error}") from error
-        try:
-            return TextEmbedding(self._model_name, local_files_only=True, **common)
-        except Exception as error:  # fastembed raises ValueError, the hub its own classes
-            if not self._download:
-                raise UnavailableError(
-                    f"embedding model {self._model_name} is not in fastembed's cache; give its folder, or allow "
-                    "the download once with FastEmbedder(download=True)"
-                ) from error
+        cause: Exception | None = None
+        if _has_models(self._cache_dir):
+            try:
+                return TextEmbedding(self._model_name, local_files_only=True, **common)
+            except Exception as error:  # fastembed raises ValueError, the hub its own classes
+                cause = error
+        if not self._download:
+            raise UnavailableError(
+                f"embedding model {self._model_name} is not in fastembed's cache; give its folder, or allow "
+                "the download once with FastEmbedder(download=True)"
+            ) from cause
         if not _reachable():
             raise UnavailableError(
                 f"embedding model {self._model_name} is not in fastembed's cache, and the network is off; connect "
@@ -164,6 +168,15 @@ class FastEmbedder:
             raise UnavailableError(
                 f"embedding model {self._model_name} cannot be downloaded: {error}"
             ) from error
+
+
+def _has_models(cache_dir: str | None) -> bool:
+    """Whether fastembed's cache holds any model at all. Asked first: for an empty cache fastembed logs two errors at
+    every look, which a newcomer takes for a fault while the model is still being fetched."""
+    folder = (
+        cache_dir or os.environ.get("FASTEMBED_CACHE_PATH") or Path(tempfile.gettempdir()) / "fastembed_cache"
+    )
+    return any(Path(folder).rglob("*.onnx"))
 
 
 def _reachable() -> bool:
