@@ -173,10 +173,10 @@ class FastEmbedder:
 def _has_models(cache_dir: str | None) -> bool:
     """Whether fastembed's cache holds any model at all. Asked first: for an empty cache fastembed logs two errors at
     every look, which a newcomer takes for a fault while the model is still being fetched."""
-    folder = (
+    folder = Path(
         cache_dir or os.environ.get("FASTEMBED_CACHE_PATH") or Path(tempfile.gettempdir()) / "fastembed_cache"
     )
-    return any(Path(folder).rglob("*.onnx"))
+    return any(next(folder.glob(layout), None) for layout in ("models--*", "fast-*"))
 
 
 def _reachable() -> bool:
