@@ -60,6 +60,9 @@ def test_a_model_that_is_in_no_cache_is_unavailable_at_once_and_the_network_is_n
 
 
 @pytest.mark.data
+# The plainest layout fastembed reads; it warns of its age, and the hub of the progress bars that are off.
+@pytest.mark.filterwarnings("ignore:Loading .* a copy downloaded from Google:FutureWarning")
+@pytest.mark.filterwarnings("ignore:Cannot enable progress bars:UserWarning")
 def test_a_model_in_the_cache_is_found_there(tmp_path: Path, test_data: Path) -> None:
     (tmp_path / "fast-all-MiniLM-L6-v2").symlink_to(test_data / MODEL)
     assert FastEmbedder(cache_dir=tmp_path).embed(["hello"])[0].shape == (384,)
