@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 import pytest
 
 from pipecat_voicectx import cli
@@ -9,14 +12,27 @@ from pipecat_voicectx.bench import load
 
 
 def test_only_ours_has_a_path_and_both_cost_cpu() -> None:
-    bare = load._measure(1, 0.2, ours=False, seed=1)
-    ours = load._measure(1, 0.2, ours=True, seed=1)
+    bare = load._measure(1, 0.2, ours=False, seed=1, run_calls=load._in_virtual_time)
+    ours = load._measure(1, 0.2, ours=True, seed=1, run_calls=load._in_virtual_time)
     assert bare.path_ms == ()
     assert len(ours.path_ms) >= 2
     assert 0 < bare.cpu_secs < bare.call_secs
     assert 12 <= bare.call_secs <= 40
     assert ours.lag_ms
     assert ours.rss_mb > 0
+
+
+def test_in_real_time_a_loop_that_is_held_up_is_noticed() -> None:
+    async def call() -> float:
+        await asyncio.sleep(2 * load._LOOK_SECS)
+        time.sleep(0.1)  # noqa: ASYNC251  holds the loop up
+        await asyncio.sleep(2 * load._LOOK_SECS)
+        return 1.5
+
+    waited_secs: list[float] = []
+    assert load._in_real_time(call(), waited_secs.append) == 1.5
+    assert max(waited_secs) > 0.1 - load._LOOK_SECS - 0.01
+    assert load._in_real_time(call(), None) == 1.5
 
 
 @pytest.mark.parametrize(
