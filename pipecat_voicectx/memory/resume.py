@@ -18,12 +18,22 @@ from functools import lru_cache
 from pipecat_voicectx.memory.pages import VoicePage
 from pipecat_voicectx.memory.tokens import tokenize
 
-__all__ = ["LastSession", "describe_age", "last_session", "resume_note", "wants_resume"]
+__all__ = [
+    "LastSession",
+    "call_summary",
+    "describe_age",
+    "last_session",
+    "open_issues",
+    "resume_note",
+    "wants_resume",
+]
 
 # Chosen: a caller whose line dropped redials within a minute or two.
 DROPPED_WITHIN_SECS = 120.0
 # Chosen: how many of the latest pages are wanted whatever they match; what they were about brings the rest.
 RESUME_PAGES = 3
+# Chosen: a call's summary is one line of a block.
+_SUMMARY_WORDS = 40
 
 _RESUME = re.compile(
     r"\bwhere (?:were|was|did) (?:we|i)\b|\bwhat were (?:we|you) (?:talking|saying|discussing)|\bpick up where\b|"
@@ -118,6 +128,18 @@ def resume_note(last: LastSession, *, wall_secs: float) -> str:
     if last.unheard_text:
         note += " Your last answer was not heard to its end."
     return note
+
+
+def call_summary(pages: Sequence[VoicePage]) -> str:
+    """What these pages were about, in a line; for a call's last ones, what the call came to."""
+    words = " ".join(page.summary or page.user_text for page in pages).split()
+    return " ".join(words[:_SUMMARY_WORDS])
+
+
+def open_issues(last: LastSession) -> tuple[str, ...]:
+    """What a call left unfinished."""
+    issues = tuple(f"{name} had not finished" for name in sorted(set(last.open_calls)))
+    return (*issues, "the last answer was not heard to its end") if last.unheard_text else issues
 
 
 def _plural(count: int, unit: str) -> str:

@@ -38,7 +38,7 @@ from pipecat_voicectx.signals.turn_audio import Recording, TurnAudio, TurnAudioC
 from pipecat_voicectx.stores.clips import DEFAULT_MAX_BYTES, ClipStore, open_clip_store
 from pipecat_voicectx.stores.memory_folder import clips_path
 from pipecat_voicectx.stores.page_memory import PageStoreConfig
-from pipecat_voicectx.stores.waiting import in_background
+from pipecat_voicectx.stores.waiting import in_background, opened_in_background
 
 __all__ = ["AudioPages", "AudioPagesConfig", "AudioPrompt", "PlayedAudio", "clips_folder"]
 
@@ -167,11 +167,11 @@ class AudioPages:
             VoiceContextError: No PyAV, no folder: nothing is recorded in this session.
         """
         try:
-            self._store = await asyncio.get_running_loop().run_in_executor(
-                None,
+            self._store = await opened_in_background(
                 lambda: open_clip_store(
                     self._folder, max_bytes=self._config.max_bytes, keep_days=self._config.keep_days
                 ),
+                undo=lambda store: store.close(),
             )
         finally:
             self._opened.set()

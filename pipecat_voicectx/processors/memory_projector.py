@@ -15,6 +15,7 @@ leaves no trace.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -34,7 +35,6 @@ from pipecat.frames.frames import (
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor, FrameProcessorSetup
 
-from pipecat_voicectx.errors import UsageError, VoiceContextError
 from pipecat_voicectx.memory.mentions import Mention, mentions_of
 from pipecat_voicectx.memory.pages import Owner, PageStates, VoicePage
 from pipecat_voicectx.orchestrator.functions import ALL_FUNCTIONS
@@ -110,7 +110,6 @@ class MemoryProjector(BackgroundWork):
         name: str | None = None,
     ) -> None:
         super().__init__(name=name)
-        self._owner = owner
         self._session_id = session_id or new_session_id()
         setup = MemorySetup(
             owner=owner,
@@ -162,6 +161,8 @@ class MemoryProjector(BackgroundWork):
         self._follow_ups = FollowUps(self._planner.follow_up)
         self._tap = TranscriptTap(stt=stt, on_text=self._preparation.hear)
         self._cleaned = False
+        # A memory is opened, and its caller identified, by one after the other.
+        self._opening = asyncio.Lock()
         for event in ("on_recall", "on_projected", "on_memory_written"):
             self._register_event_handler(event)
 
@@ -216,24 +217,25 @@ class MemoryProjector(BackgroundWork):
             store: Where their pages and facts are kept, if this call had no store so far.
 
         Raises:
-            UsageError: The caller is somebody else already, and has a store.
+            UsageError: The caller is somebody else already, and has a store, or this call has another one.
         """
-        if self._memory.status().persistent and owner != self._owner:
-            raise UsageError("this call's pages are another owner's already; identify anonymous callers only")
-        self._owner = owner
-        self._tracker.identify(owner)
-        try:
-            own = await self._memory.identify(owner, store)
-            if self._audio is not None:
-                own = await self._audio.identify(owner, own)
-            for page in own:
-                self._commits.write(page)
-            if self._facts is not None:
-                pages, last = list(self._memory.pages.values()), self._memory.previous_session
-                folder = store.folder if store is not None else None
-                await self._facts.identify(owner, folder=folder, pages=pages, last=last)
-        except VoiceContextError as error:
-            await self._fail("what is known of the caller could not be loaded", error)
+        async with self._opening:
+            self._memory.check_identity(owner, store)
+            self._tracker.identify(owner)
+            await self._attempt(
+                self._identify(owner, store), "what is known of the caller could not be loaded"
+            )
+
+    async def _identify(self, owner: Owner, store: PageStoreConfig | None) -> None:
+        own = await self._memory.identify(owner, store)
+        if self._audio is not None:
+            own = await self._audio.identify(owner, own)
+        for page in own:
+            self._commits.write(page)
+        if self._facts is not None:
+            pages, last = list(self._memory.pages.values()), self._memory.previous_session
+            folder = store.folder if store is not None else None
+            await self._facts.identify(owner, folder=folder, pages=pages, last=last)
 
     async def setup(self, setup: FrameProcessorSetup) -> None:  # type: ignore[override]
         """Starts to open the store and load the owner's pages; the pipeline does not wait for it."""
@@ -365,12 +367,13 @@ class MemoryProjector(BackgroundWork):
         self._spawn(self._reports.tell(projection, context.tools, took_secs), "report")
 
     async def _open(self) -> None:
-        await self._attempt(self._memory.open(), "memory works for this call only")
-        if self._audio is not None:
-            await self._attempt(self._audio.open(), "nothing is recorded")
-        if self._facts is not None:
-            facts = self._facts.open(list(self._memory.pages.values()), self._memory.previous_session)
-            await self._attempt(facts, "facts work for this call only, for now")
+        async with self._opening:
+            await self._attempt(self._memory.open(), "memory works for this call only")
+            if self._audio is not None:
+                await self._attempt(self._audio.open(), "nothing is recorded")
+            if self._facts is not None:
+                facts = self._facts.open(list(self._memory.pages.values()), self._memory.previous_session)
+                await self._attempt(facts, "facts work for this call only, for now")
 
     async def attach_recordings(self, pages: Sequence[VoicePage]) -> dict[str, str]:
         """Puts the recordings of pages in front of the model with the next request of this turn.

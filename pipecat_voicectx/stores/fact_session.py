@@ -27,7 +27,7 @@ from pipecat_voicectx.memory.dual_recall import DualRecall, DualRecallConfig
 from pipecat_voicectx.memory.fact_schema import FactSchema
 from pipecat_voicectx.memory.index import FloatArray
 from pipecat_voicectx.memory.pages import Owner, VoicePage
-from pipecat_voicectx.memory.resume import LastSession
+from pipecat_voicectx.memory.resume import LastSession, call_summary, open_issues
 from pipecat_voicectx.memory.tokens import tokenize
 from pipecat_voicectx.memory.topic_shift import TopicShiftDetector
 from pipecat_voicectx.projection.block import RecalledLine
@@ -38,7 +38,7 @@ from pipecat_voicectx.stores.fact_memory import FactMemory
 from pipecat_voicectx.stores.fact_turns import AsyncEmergenceJudge, FactTurn, TurnExtractor
 from pipecat_voicectx.stores.mem0_engine import Mem0Engine
 from pipecat_voicectx.stores.memory_folder import brains_path, facts_path
-from pipecat_voicectx.stores.waiting import in_background
+from pipecat_voicectx.stores.waiting import opened_in_background
 
 __all__ = ["FactSession", "FactsConfig", "MakeEngine", "mem0_in_folder"]
 
@@ -53,9 +53,8 @@ _NOT_URGENT_SECS = 0.05
 _MAX_QUEUE = 256
 # Chosen: pages of this call whose answer the next turn's reading may need.
 _ANSWERS_KEPT = 4
-# Chosen: a call is summarized by what its last exchanges were about, in so many words.
+# Chosen: a call is summarized by what its last exchanges were about.
 _SUMMARIZED_PAGES = 3
-_SUMMARY_WORDS = 40
 
 
 def mem0_in_folder(folder: Path | None, embedder: Embedder) -> MemoryEngine | None:
@@ -273,22 +272,30 @@ class FactSession:
         Raises:
             VoiceContextError: The engine does not open or answer; the call goes on with its own facts.
         """
-        engine = await in_background(self._config.engine, self._folder, self._embedder)
-        if self._closed:
-            if engine is not None:
-                await engine.close()
-            return
-        self._engine = engine
-        brains = brains_path(self._folder) if self._folder is not None else None
-        await self.memory.attach(engine, state_dir=brains)
-        await self._load(pages, last)
+        if self._engine is None and await self._open_engine():
+            await self.memory.attach(self._engine, state_dir=self._brains)
+            await self._load(pages, last)
+
+    async def _open_engine(self) -> bool:
+        """Whether the session goes on, with an engine or without; what opens when it has ended is closed again."""
+        make = self._config.engine
+        engine = await opened_in_background(make, self._folder, self._embedder, undo=_close_from_thread)
+        if self._closed and engine is not None:
+            await engine.close()
+        elif engine is not None:
+            self._engine = engine
+        return not self._closed
+
+    @property
+    def _brains(self) -> Path | None:
+        return brains_path(self._folder) if self._folder is not None else None
 
     async def _load(self, pages: Sequence[VoicePage], last: LastSession | None) -> None:
         try:
             await self.memory.open(
                 sorted(pages, key=lambda page: (page.started_wall_secs, page.session_id, page.index)),
-                last_call_summary=_call_summary(last.pages) if last is not None else "",
-                open_issues=_open_issues(last) if last is not None else (),
+                last_call_summary=call_summary(last.pages) if last is not None else "",
+                open_issues=open_issues(last) if last is not None else (),
             )
         finally:
             self.tell_forgotten()
@@ -301,12 +308,10 @@ class FactSession:
         Raises:
             VoiceContextError: As `open`.
         """
-        self._folder = folder
-        if self._engine is None:
-            self._engine = await in_background(self._config.engine, folder, self._embedder)
-        brains = brains_path(folder) if folder is not None else None
-        await self.memory.attach(self._engine, owner=owner, state_dir=brains)
-        await self._load(pages, last)
+        self._folder = folder or self._folder
+        if self._engine is not None or await self._open_engine():
+            await self.memory.attach(self._engine, owner=owner, state_dir=self._brains)
+            await self._load(pages, last)
 
     def add_page(self, page: VoicePage) -> None:
         """A page was journaled, or written again. It is read as soon as it is complete."""
@@ -381,15 +386,10 @@ class FactSession:
         if waiting is not None:
             self._flush()
         await self._read()
-        summary = _call_summary(list(self._latest_pages.values()))
+        summary = call_summary(list(self._latest_pages.values()))
         await self.memory.end_session(now_wall_secs=time.time(), call_summary=summary)
 
 
-def _call_summary(pages: Sequence[VoicePage]) -> str:
-    words = " ".join(page.summary or page.user_text for page in pages).split()
-    return " ".join(words[:_SUMMARY_WORDS])
-
-
-def _open_issues(last: LastSession) -> tuple[str, ...]:
-    issues = [f"{name} had not finished" for name in sorted(set(last.open_calls))]
-    return (*issues, "the last answer was not heard to its end") if last.unheard_text else tuple(issues)
+def _close_from_thread(engine: MemoryEngine | None) -> None:
+    if engine is not None:
+        asyncio.run(engine.close())

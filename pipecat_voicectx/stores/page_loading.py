@@ -42,6 +42,10 @@ class PageStoreConfig:
         folder = self.path if self.path is not None else self.journal_dir
         return Path(folder).expanduser().absolute() if folder is not None else None
 
+    def is_same_place(self, other: PageStoreConfig | None) -> bool:
+        """Whether both name one store, however they write its path."""
+        return other is not None and (self.folder, self.url) == (other.folder, other.url)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryStatus:

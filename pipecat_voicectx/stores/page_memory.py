@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pipecat_voicectx.errors import UnavailableError, VoiceContextError
+from pipecat_voicectx.errors import UnavailableError, UsageError, VoiceContextError
 from pipecat_voicectx.memory.index import FloatArray, PageIndex
 from pipecat_voicectx.memory.pages import Owner, VoicePage, emptied_page
 from pipecat_voicectx.memory.ranking import PageQuery, RankedPage, RankingWeights, rank_pages
@@ -36,12 +36,13 @@ from pipecat_voicectx.stores.page_loading import (
     load_pages,
     take_strangers,
 )
-from pipecat_voicectx.stores.page_store import PageStore, WriteTicket
+from pipecat_voicectx.stores.page_store import PageStore
 from pipecat_voicectx.stores.query_search import QuerySearch
 from pipecat_voicectx.stores.stored_pages import StoredPage
 from pipecat_voicectx.stores.summarizer import BetterSummaries, PageSummarizer, with_summary
 from pipecat_voicectx.stores.thread_keeper import ThreadKeeper
-from pipecat_voicectx.stores.waiting import in_background
+from pipecat_voicectx.stores.waiting import in_background, opened_in_background
+from pipecat_voicectx.stores.write_ticket import PageWrite, WriteTicket
 
 __all__ = ["MemoryStatus", "PageMemory", "PageStoreConfig", "PageWrite"]
 
@@ -51,37 +52,6 @@ _BEYOND_HITS = 10
 _SCENE_HITS = 200
 # Chosen: more than a block takes.
 _HITS = 12
-
-
-class PageWrite:
-    """One page on its way to the store. Await `journaled` first, then `settled`."""
-
-    def __init__(self, memory: PageMemory, page: VoicePage) -> None:
-        self._memory = memory
-        self._page = page
-        self._ticket: WriteTicket | None = None
-
-    async def journaled(self) -> bool:
-        """Waits until no crash can lose the page. False: there is no store, it is kept for this session only.
-
-        Raises:
-            UnavailableError: The disk does not take it.
-        """
-        self._memory._index_rest()
-        self._page = self._memory._summarize(self._page)
-        self._ticket = await self._memory._submit(self._page)
-        if self._ticket is None:
-            return False
-        try:
-            await in_background(self._ticket.journaled.result)
-        except VoiceContextError:
-            self._memory._failed_writes += 1
-            raise
-        return True
-
-    async def settled(self) -> None:
-        """Waits until the page is embedded, in the database and in its threads, or that has failed (counted)."""
-        await self._memory._settle(self._page, self._ticket)
 
 
 class PageMemory:
@@ -156,11 +126,14 @@ class PageMemory:
         Raises:
             VoiceContextError: The store does not open; the session goes on with what is said in it.
         """
-        if self._config is None:
+        if self._config is None or self._store is not None:
             return
         load = partial(load_pages, self._config, owner=self._owner, embedder=self._embedder)
         try:
-            loaded = await in_background(load)
+            loaded = await opened_in_background(load, undo=lambda loaded: loaded.store.close())
+            if self._closed:
+                await in_background(loaded.store.close)
+                return
             self._store = loaded.store
             last = await in_background(self._session_before, loaded.pages)
             self._take(loaded, last)
@@ -181,15 +154,30 @@ class PageMemory:
         for page in current.values():
             self._index_page(page)
 
+    def check_identity(self, owner: Owner, store: PageStoreConfig | None) -> None:
+        """Whether this session's pages may become `owner`'s, in `store`.
+
+        Raises:
+            UsageError: It has a store, open by now or not, with another owner's pages, or another one is open.
+        """
+        if self._config is not None and owner != self._owner:
+            raise UsageError("this call's pages are another owner's already; identify anonymous callers only")
+        if self._store is not None and store is not None and not store.is_same_place(self._config):
+            raise UsageError("this call's pages are kept in another store already")
+
     async def identify(self, owner: Owner, store: PageStoreConfig | None) -> list[VoicePage]:
         """The caller turned out to be `owner`: loads their pages; this session's become theirs.
 
         Returns:
-            This session's pages, to be added and written again.
+            This session's pages, to be added and written again; [] when they are the caller's already.
 
         Raises:
+            UsageError: As `check_identity`.
             VoiceContextError: The store does not open; the session goes on with what is said in it.
         """
+        self.check_identity(owner, store)
+        if self._store is not None:
+            return []
         self._owner = owner
         self._keeper.identify(owner)
         own = [replace(page, owner=owner) for page in self._pages.values()]
@@ -232,7 +220,7 @@ class PageMemory:
         if page.id in self._redacted:
             page = emptied_page(page)
         self._pages[page.id] = self._unindexed[page.id] = page
-        return PageWrite(self, page)
+        return PageWrite(page, journal=self._journal, settle=self._settle)
 
     def prepare_query(self, text: str) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """The user is saying this. Await the returned function to embed it; None when that is under way already."""
@@ -339,6 +327,18 @@ class PageMemory:
         self._unindexed.pop(page.id, None)
         self._scenes.add(page)
         self._index.upsert(page.id, session=page.session_id, turns=indexed_turns(page))
+
+    async def _journal(self, page: VoicePage) -> tuple[VoicePage, WriteTicket | None]:
+        self._index_rest()
+        page = self._summarize(page)
+        ticket = await self._submit(page)
+        if ticket is not None:
+            try:
+                await in_background(ticket.journaled.result)
+            except VoiceContextError:
+                self._failed_writes += 1
+                raise
+        return page, ticket
 
     def _index_rest(self, *, exclude: Collection[str] = ()) -> None:
         """Indexes what was added, in the order of its arrival, unless all of it is excluded from the search."""

@@ -7,11 +7,12 @@ encodes the bot's audio there. While an embedding model is fetched for the first
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, TypeVarTuple
 
-__all__ = ["in_background"]
+__all__ = ["in_background", "opened_in_background"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -24,3 +25,28 @@ _threads = ThreadPoolExecutor(max_workers=_MAX_WAITING, thread_name_prefix="wait
 async def in_background(call: Callable[[*Ts], T], *arguments: *Ts) -> T:
     """The result of a call that may take long, without any thread that others count on."""
     return await asyncio.get_running_loop().run_in_executor(_threads, call, *arguments)
+
+
+async def opened_in_background(call: Callable[[*Ts], T], *arguments: *Ts, undo: Callable[[T], object]) -> T:
+    """As `in_background`, for what must be closed again: `undo` gets what is open when nobody waits for it any more."""
+    lock = threading.Lock()
+    opened: list[T] = []
+    left = False
+
+    def work() -> T:
+        result = call(*arguments)
+        with lock:
+            opened.append(result)
+            unwanted = left
+        if unwanted:
+            undo(result)
+        return result
+
+    try:
+        return await in_background(work)
+    except asyncio.CancelledError:
+        with lock:
+            left = True
+        if opened:
+            _threads.submit(undo, opened[0])
+        raise
