@@ -52,6 +52,8 @@ class CopiedPages:
         self._later = later
         self._database: QdrantPages | None = None
         self._copy: PageCopy | None = None
+        # Loaded from the database, and not yet in the copy.
+        self._to_complete: set[Owner] = set()
         copy = folder / "pages.sqlite" if folder is not None else None
         if copy is None or not PageCopy.is_there(copy, stamp=stamp):
             self._database = self._connect()
@@ -105,6 +107,7 @@ class CopiedPages:
         if pages is not None:
             return pages
         every = self.database.load(owner, limit=_EVERY_PAGE)
+        self._to_complete.add(owner)
         self._later(lambda: self._complete(owner, every))
         return every[-limit:]
 
@@ -116,6 +119,7 @@ class CopiedPages:
     def erase(self, owner: Owner) -> int:
         """Deletes all of an owner and returns how many pages there were."""
         erased = self.database.erase(owner)
+        self._to_complete.discard(owner)
         self._to_copy(lambda copy: copy.erase(owner))
         return erased
 
@@ -132,6 +136,9 @@ class CopiedPages:
                 part.close()
 
     def _complete(self, owner: Owner, pages: list[StoredPage]) -> None:
+        if owner not in self._to_complete:
+            return  # erased since, or completed by another load
+        self._to_complete.discard(owner)
         threads = self.database.load_threads(owner)
         self._to_copy(lambda copy: copy.complete(owner, pages, threads))
 

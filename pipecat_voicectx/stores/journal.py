@@ -105,7 +105,7 @@ class Journal:
             with contextlib.suppress(UnavailableError, OSError):
                 self._write({"done": sequence}, durable=False)
                 if not self._pending and self._file.tell() > _COMPACT_BYTES:
-                    self._compact()
+                    self._compact({})
 
     def poison(self, sequence: int, reason: str) -> None:
         """Sets an entry aside for good, with the reason; it will not be replayed."""
@@ -123,22 +123,30 @@ class Journal:
                 self._file = None
 
     def erase(self, matches: Callable[[dict[str, Any]], bool]) -> int:
-        """Rewrites the journal without the entries for whose body `matches` is true, poisoned ones included."""
+        """Rewrites the journal without the entries for whose body `matches` is true, poisoned ones included.
+
+        Raises:
+            UnavailableError: The disk does not take it; what was acknowledged is still there.
+        """
         with self._lock:
-            return self._erase(matches)
+            try:
+                return self._erase(matches)
+            except OSError as error:
+                raise UnavailableError(
+                    f"journal {self.path} cannot be rewritten: {error.strerror or error}"
+                ) from error
 
     def _erase(self, matches: Callable[[dict[str, Any]], bool]) -> int:
         for file in (self.path, self._poison_path):
             _temporary(file).unlink(missing_ok=True)  # what a crash left half written
-        gone = [sequence for sequence, body in self._pending.items() if matches(body)]
-        for sequence in gone:
-            del self._pending[sequence]
-        self._compact()
+        kept = {sequence: body for sequence, body in self._pending.items() if not matches(body)}
+        gone = len(self._pending) - len(kept)
+        self._compact(kept)
         poison = self._poison_path
         if poison.exists():
-            kept = [line for line in poison.read_bytes().splitlines() if not _line_matches(line, matches)]
-            _replace(poison, b"".join(line + b"\n" for line in kept))
-        return len(gone)
+            lines = [line for line in poison.read_bytes().splitlines() if not _line_matches(line, matches)]
+            _replace(poison, b"".join(line + b"\n" for line in lines))
+        return gone
 
     @property
     def _poison_path(self) -> Path:
@@ -194,15 +202,16 @@ class Journal:
         with self._poison_path.open("ab") as file:
             file.write(_line(record))
 
-    def _compact(self) -> None:
-        lines = b"".join(
-            _line({"seq": sequence, "body": body}) for sequence, body in sorted(self._pending.items())
-        )
-        # The last number used is kept, so that numbers never repeat.
-        lines += _line({"done": self._next - 1})
+    def _compact(self, kept: dict[int, dict[str, Any]]) -> None:
+        """Writes the file anew with these entries only. When that fails, the file goes on as it was."""
+        # The last number used is kept, so that numbers never repeat; ahead of the entries, one of which may have it.
+        lines = [_line({"done": self._next - 1})]
+        lines += [_line({"seq": sequence, "body": body}) for sequence, body in sorted(kept.items())]
+        _replace(self.path, b"".join(lines))
+        self._pending = kept
         if self._file is not None:
             self._file.close()
-        _replace(self.path, lines)
+            self._file = None
         self._file = self.path.open("ab")
 
 

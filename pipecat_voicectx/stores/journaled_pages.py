@@ -6,9 +6,9 @@ from typing import Any
 
 from pipecat_voicectx.errors import BadInputError
 from pipecat_voicectx.memory.pages import Owner, VoicePage
-from pipecat_voicectx.stores.journal import JournalEntry
+from pipecat_voicectx.stores.journal import Journal, JournalEntry
 
-__all__ = ["entry_page", "is_owned", "says_something"]
+__all__ = ["entry_page", "is_owned", "says_something", "stored_page"]
 
 
 def entry_page(entry: JournalEntry) -> VoicePage:
@@ -36,3 +36,12 @@ def says_something(body: dict[str, Any], page_ids: set[str]) -> bool:
     if not isinstance(page, dict) or page.get("id") not in page_ids:
         return False
     return any(page.get(key) for key in ("user_text", "bot_text", "unheard_text", "summary"))
+
+
+def stored_page(journal: Journal, page_id: str, sequence: int) -> None:
+    """The database has this version of a page: earlier ones that it did not take must not come over it later."""
+    journal.done(sequence)
+    for entry in journal.pending():
+        page = entry.body.get("page")
+        if entry.sequence < sequence and isinstance(page, dict) and page.get("id") == page_id:
+            journal.done(entry.sequence)

@@ -27,7 +27,7 @@ from pipecat_voicectx.stores.copied_pages import CopiedPages
 from pipecat_voicectx.stores.embedders import Embedder
 from pipecat_voicectx.stores.folder_lock import lock_folder, unlock
 from pipecat_voicectx.stores.journal import Journal, JournalEntry
-from pipecat_voicectx.stores.journaled_pages import entry_page, is_owned, says_something
+from pipecat_voicectx.stores.journaled_pages import entry_page, is_owned, says_something, stored_page
 from pipecat_voicectx.stores.page_embedding import embed_page
 from pipecat_voicectx.stores.qdrant_pages import QdrantPages
 from pipecat_voicectx.stores.stored_pages import EmbedderStamp, StoredPage, StoredThread
@@ -36,7 +36,6 @@ from pipecat_voicectx.stores.write_ticket import PageStoreStats, WriteTicket
 __all__ = ["PageStore", "PageStoreStats", "WriteTicket", "open_page_store", "reembed"]
 
 T = TypeVar("T")
-
 
 # Chosen: see `voicectx bench memory`; above this the oldest pages are found by the database only.
 DEFAULT_LOAD_LIMIT = 10_000
@@ -144,8 +143,10 @@ class PageStore:
         tickets = [self.submit_write(page) for page in emptied]
         ids = {page.id for page in emptied}
         for ticket in tickets:
-            ticket.stored.result()
+            ticket.journaled.result()
         self._thread.submit(self._journal.erase, lambda body: says_something(body, ids)).result()
+        for ticket in tickets:
+            ticket.stored.result()
 
     def flush(self, timeout_secs: float | None = None) -> None:
         """Waits until everything queued so far was tried.
@@ -237,7 +238,7 @@ class PageStore:
             if self._retrying:
                 self._retry_pending(before=sequence)
             stored = self._store(page)
-            self._journal.done(sequence)
+            stored_page(self._journal, page.id, sequence)
             ticket.stored.set_result(stored)
         except Exception as error:
             self._retrying = True

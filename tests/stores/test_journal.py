@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipecat_voicectx.errors import UnavailableError
+from pipecat_voicectx.stores import journal as journal_module
 from pipecat_voicectx.stores.journal import Journal
 
 
@@ -130,6 +131,41 @@ def test_a_grown_journal_of_finished_work_is_compacted(tmp_path: Path) -> None:
     number = journal.append({"n": 1})
     journal = reopened(journal)
     assert [entry.sequence for entry in journal.pending()] == [number]
+    journal.close()
+
+
+def test_erasing_keeps_what_is_pending_across_a_restart_the_newest_too(tmp_path: Path) -> None:
+    # Found by tests/properties/test_page_store_life.py: the newest pending entry was taken for done.
+    journal = Journal.open(tmp_path / "j")
+    for owner in ("ann", "ben", "ben"):
+        journal.append({"owner": owner})
+    assert journal.erase(lambda body: body["owner"] == "ann") == 1
+    journal.close()
+    journal = Journal.open(tmp_path / "j")
+    assert [entry.sequence for entry in journal.pending()] == [2, 3]
+    assert journal.append({"owner": "cat"}) == 4
+    journal.close()
+
+
+def test_a_disk_that_is_full_when_something_is_erased_costs_the_erasure_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal.open(tmp_path / "j")
+    journal.append({"owner": "ann"})
+
+    def full(_path: Path, _data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal_module, "_replace", full)
+        with pytest.raises(UnavailableError, match="No space left"):
+            journal.erase(lambda _body: True)
+    journal.append({"owner": "ben"})
+    assert [entry.body["owner"] for entry in journal.pending()] == ["ann", "ben"]
+    assert journal.erase(lambda body: body["owner"] == "ann") == 1
+    journal.close()
+    journal = Journal.open(tmp_path / "j")
+    assert [entry.body["owner"] for entry in journal.pending()] == ["ben"]
     journal.close()
 
 

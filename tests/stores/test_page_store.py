@@ -16,7 +16,7 @@ from pipecat_voicectx.errors import (
     UsageError,
 )
 from pipecat_voicectx.memory.index import FloatArray
-from pipecat_voicectx.memory.pages import Owner
+from pipecat_voicectx.memory.pages import Owner, emptied_page
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
 from pipecat_voicectx.stores.page_store import PageStore, known_stores, open_page_store, reembed
 from tests.memory.builders import ANN, page
@@ -182,6 +182,62 @@ def test_a_database_that_fails_once_gets_the_page_with_the_next_write(store: Pag
     write(store, page(1))
     assert store.count(ANN) == 2
     assert store.stats().pending == 0
+
+
+def test_an_earlier_version_that_the_database_did_not_take_never_comes_over_a_later_one(
+    store: PageStore,
+) -> None:
+    # Found by tests/properties/test_page_store_life.py.
+    database = store._pages
+    upsert, failures = database.upsert, [UnavailableError("away"), UnavailableError("away")]
+
+    def flaky(stored: object) -> None:
+        if failures:
+            raise failures.pop()
+        upsert(stored)  # type: ignore[arg-type]
+
+    database.upsert = flaky  # type: ignore[method-assign, assignment]
+    store.submit_write(page(0, "List", "")).journaled.result(10)
+    write(store, page(0, "List", "One is red."))
+    assert failures == [], "both the write and its repetition before the next one have failed"
+    assert [item.page.bot_text for item in store.load(ANN)] == ["One is red."]
+    write(store, page(1, "And now?", "Two."))
+    assert [item.page.bot_text for item in store.load(ANN)] == ["One is red.", "Two."]
+
+
+def test_an_owner_who_is_erased_while_their_pages_are_loaded_is_in_no_file(
+    tmp_path: Path, store: PageStore
+) -> None:
+    # Found by tests/properties/test_page_store_life.py.
+    write(store, page(0, "my secret walrus", "noted"))
+    # What is left to be done of the load is queued behind the erasure.
+    store._thread.submit(lambda: (store._load(ANN, 10), store._erase(ANN))).result(10)
+    store.flush(10)
+    assert store.load(ANN) == []
+    files = [path for path in (tmp_path / "m").rglob("*") if path.is_file()]
+    assert [path.name for path in files if b"walrus" in path.read_bytes()] == []
+
+
+def test_what_is_redacted_in_an_outage_is_in_no_file_once_the_database_is_back(
+    tmp_path: Path, store: PageStore
+) -> None:
+    # Found by tests/properties/test_page_store_life.py.
+    spoken = page(0, "my secret walrus", "noted")
+    write(store, spoken)
+    database = store._pages
+    upsert = database.upsert
+
+    def away(_stored: object) -> None:
+        raise UnavailableError("away")
+
+    database.upsert = away  # type: ignore[method-assign, assignment]
+    with pytest.raises(UnavailableError):
+        store.redact([emptied_page(spoken)])
+    database.upsert = upsert  # type: ignore[method-assign]
+    write(store, page(1))
+    assert [item.page.user_text for item in store.load(ANN)] == ["", "Hello there."]
+    files = [path for path in (tmp_path / "m").rglob("*") if path.is_file()]
+    assert [path.name for path in files if b"walrus" in path.read_bytes()] == []
 
 
 def test_a_page_the_database_always_refuses_is_set_aside_and_the_others_go_on(
