@@ -47,6 +47,7 @@ async def opened_in_background(call: Callable[[*Ts], T], *arguments: *Ts, undo: 
     except asyncio.CancelledError:
         with lock:
             left = True
-        if opened:
-            _threads.submit(undo, opened[0])
+            open_now = list(opened)
+        for result in open_now:
+            _threads.submit(undo, result)
         raise
