@@ -7,6 +7,7 @@ there (optional parts may be missing), 1 otherwise.
 from __future__ import annotations
 
 import argparse
+import getpass
 import os
 import shutil
 import socket
@@ -18,6 +19,9 @@ from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+
+from pipecat_voicectx.errors import VoiceContextError
+from pipecat_voicectx.stores.folder_lock import lock_folder, unlock
 
 __all__ = ["Finding", "Verdict", "add_arguments", "findings", "run"]
 
@@ -46,22 +50,34 @@ class Finding:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
+        "--store",
+        type=Path,
+        metavar="DIR",
+        help="the folder you give your bot as store_path: whether it is free, writable and of which embedder",
+    )
+    parser.add_argument(
         "--port",
-        type=int,
+        type=_port_number,
         default=7860,
         help="the port your bot will listen on (default 7860, Pipecat's runner)",
     )
 
 
+def _port_number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; give a number from 1 to 65535")
+    return int(text)
+
+
 def run(args: argparse.Namespace) -> int:
     worst_is_bad = False
-    for finding in findings(port=args.port):
+    for finding in findings(port=args.port, store=args.store):
         print(f"{finding.verdict.value}  {finding.part:<22} {finding.detail}")
         worst_is_bad |= finding.verdict is Verdict.BAD
     return 1 if worst_is_bad else 0
 
 
-def findings(*, port: int) -> Iterator[Finding]:
+def findings(*, port: int, store: Path | None = None) -> Iterator[Finding]:
     """Every check, in print order."""
     yield _python()
     for name in ("pipecat-ai", "mem0ai", "qdrant-client", "fastembed", "openai", "numpy", "loguru"):
@@ -80,8 +96,11 @@ def findings(*, port: int) -> Iterator[Finding]:
     yield _distribution(
         "faster-whisper", missing=Verdict.OPTIONAL, fix="local STT: pip install 'pipecat-voicectx[whisper]'"
     )
+    yield _devices()
     yield _vad_model()
     yield _embedder_model()
+    if store is not None:
+        yield _store(store)
     yield _key()
     yield _port(port)
     yield _disk()
@@ -104,6 +123,12 @@ def _distribution(name: str, *, missing: Verdict, fix: str) -> Finding:
         return Finding(part=name, verdict=missing, detail=f"not installed; {fix}")
 
 
+def _devices() -> Finding:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    detail = f"{cores} CPU core{'s' if cores != 1 else ''} for this process; no GPU is needed or used"
+    return Finding(part="devices", verdict=Verdict.GOOD, detail=detail)
+
+
 def _vad_model() -> Finding:
     if find_spec("onnxruntime") is None:
         return Finding(
@@ -124,6 +149,35 @@ def _embedder_model() -> Finding:
         verdict=Verdict.OPTIONAL,
         detail="all-MiniLM-L6-v2 is not cached; fetched at first use (90 MB), or give the embedder a model folder",
     )
+
+
+def _store(folder: Path) -> Finding:
+    part = f"store {folder}"
+    if not folder.exists():
+        parent = next(each for each in folder.absolute().parents if each.exists())
+        if os.access(parent, os.W_OK):
+            return Finding(part=part, verdict=Verdict.GOOD, detail="not there yet; made by the first call")
+        detail = f"cannot be made: {parent} is not writable; give your bot another store_path"
+        return Finding(part=part, verdict=Verdict.BAD, detail=detail)
+    if not folder.is_dir():
+        return Finding(
+            part=part, verdict=Verdict.BAD, detail="is a file; give your bot a folder as store_path"
+        )
+    if not os.access(folder, os.W_OK):
+        detail = f"not writable; run: chown -R {getpass.getuser()} {folder}, or use another folder"
+        return Finding(part=part, verdict=Verdict.BAD, detail=detail)
+    made_with = sorted(each.name for each in folder.glob("qdrant/collection/voicectx_pages_*"))
+    if not made_with:
+        return Finding(part=part, verdict=Verdict.GOOD, detail="writable; no memory in it yet")
+    try:
+        unlock(lock_folder(folder))
+    except VoiceContextError:
+        detail = (
+            "in use by another process, and embedded stores serve one; stop that bot, or use another folder"
+        )
+        return Finding(part=part, verdict=Verdict.OPTIONAL, detail=detail)
+    names = ", ".join(name.removeprefix("voicectx_pages_") for name in made_with)
+    return Finding(part=part, verdict=Verdict.GOOD, detail=f"free; embedder and dimension: {names}")
 
 
 def _key() -> Finding:

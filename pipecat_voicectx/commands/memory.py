@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.errors import UnavailableError, UsageError
 from pipecat_voicectx.memory.pages import Owner
 
 if TYPE_CHECKING:
@@ -70,16 +70,32 @@ async def _run(args: argparse.Namespace) -> int:
         await admin.close()
     text = json.dumps(result, indent=2, ensure_ascii=False)
     if args.json is not None:
-        await asyncio.to_thread(args.json.write_text, text + "\n", "utf-8")
+        try:
+            await asyncio.to_thread(args.json.write_text, text + "\n", "utf-8")
+        except OSError as error:
+            raise UnavailableError(f"{args.json} cannot be written: {error.strerror}") from error
     else:
         print(text)
     return code
 
 
 def _embedder(args: argparse.Namespace) -> Embedder:
-    from pipecat_voicectx.stores.embedders import FastEmbedder, LexicalEmbedder
+    """The one the store was filled with. Looking, exporting and erasing go without its model where it is not here."""
+    from pipecat_voicectx.stores.embedders import AbsentEmbedder, FastEmbedder, LexicalEmbedder
 
-    return LexicalEmbedder() if args.lexical else FastEmbedder(path=args.embeddings)
+    if args.lexical:
+        return LexicalEmbedder()
+    embedder = FastEmbedder(path=args.embeddings)
+    try:
+        embedder.load()
+    except UnavailableError as error:
+        if args.action == "consolidate":
+            raise UnavailableError(
+                f"consolidating needs {embedder.name}, which is not in fastembed's cache on this machine; give its "
+                "folder with --embeddings DIR, or run a bot once, which fetches it"
+            ) from error
+        return AbsentEmbedder(embedder)
+    return embedder
 
 
 async def _act(admin: MemoryAdmin, args: argparse.Namespace) -> tuple[object, int]:

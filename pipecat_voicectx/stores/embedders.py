@@ -31,6 +31,7 @@ from pipecat_voicectx.memory.tokens import tokenize
 __all__ = [
     "BGE_SMALL",
     "MINILM",
+    "AbsentEmbedder",
     "Embedder",
     "EmbeddingThread",
     "FastEmbedder",
@@ -168,6 +169,30 @@ class FastEmbedder:
             raise UnavailableError(
                 f"embedding model {self._model_name} cannot be downloaded: {error}"
             ) from error
+
+
+class AbsentEmbedder:
+    """Names the vectors of a store and makes none: what reading and erasing need where the model cannot be had.
+
+    Args:
+        embedder: The one the store was filled with; it is not asked for anything but its name and dimension.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._name, self._dimension = embedder.name, embedder.dimension
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def dimension(self) -> int:
+        return self._dimension
+
+    def embed(self, texts: Sequence[str]) -> list[FloatArray]:
+        if not texts:
+            return []
+        raise UnavailableError(f"embedding model {self._name} is not here; nothing new can be embedded")
 
 
 def _has_models(cache_dir: str | None) -> bool:

@@ -21,7 +21,7 @@ from pipecat_voicectx.stores.embedders import Embedder
 from pipecat_voicectx.stores.engine import MemoryEngine
 from pipecat_voicectx.stores.fact_memory import FactMemory
 from pipecat_voicectx.stores.mem0_engine import Mem0Engine
-from pipecat_voicectx.stores.memory_folder import brains_path, clips_path, facts_path
+from pipecat_voicectx.stores.memory_folder import brains_path, clips_path, facts_path, is_memory
 from pipecat_voicectx.stores.page_store import PageStore, open_page_store
 
 __all__ = ["Erasure", "Inspection", "MemoryAdmin"]
@@ -95,8 +95,11 @@ class MemoryAdmin:
             EmbedderMismatchError: It was filled with another embedder.
             UnavailableError: There is no such folder, or it cannot be opened.
         """
-        if not await asyncio.to_thread(root.is_dir):
-            raise UnavailableError(f"there is no memory at {root}")
+        if not await asyncio.to_thread(is_memory, root):
+            raise UnavailableError(
+                f"there is no memory at {root}: neither qdrant/ nor journal.jsonl is in it; give the folder that the "
+                "bot was given as store_path"
+            )
         store = await asyncio.to_thread(open_page_store, root, embedder=embedder)
         make = make_engine or (lambda path, each: Mem0Engine(path=path, embedder=each))
         try:

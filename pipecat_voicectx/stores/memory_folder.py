@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["brains_path", "clips_path", "facts_path"]
+__all__ = ["brains_path", "clips_path", "facts_path", "is_memory"]
 
 
 def facts_path(root: Path) -> Path:
@@ -20,3 +20,8 @@ def brains_path(root: Path) -> Path:
 def clips_path(root: Path) -> Path:
     """Where the audio clips of a memory folder are."""
     return root / "clips"
+
+
+def is_memory(root: Path) -> bool:
+    """Whether a bot has kept anything there. Looking makes nothing. Blocks."""
+    return (root / "qdrant").is_dir() or (root / "journal.jsonl").is_file()

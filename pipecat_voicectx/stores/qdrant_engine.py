@@ -37,7 +37,7 @@ from pipecat_voicectx.stores.blocking_engine import (
     EngineWorker,
     SearchRequest,
 )
-from pipecat_voicectx.stores.embedders import Embedder
+from pipecat_voicectx.stores.embedders import AbsentEmbedder, Embedder
 from pipecat_voicectx.stores.engine import AddReport, ScrubReport, tag_field
 
 __all__ = ["QdrantEngine", "SharedQdrant", "collection_name", "open_embedded_qdrant"]
@@ -61,13 +61,15 @@ def collection_name(prefix: str, embedder: Embedder) -> str:
 
 
 def check_embedder(embedder: Embedder, *, prefix: str, existing: Sequence[str]) -> str:
-    """Probes the embedder and returns its collection's name.
+    """Probes the embedder, unless it is absent, and returns its collection's name.
 
     Raises:
         EmbedderMismatchError: It makes vectors of another length than it states, or only collections of other
             embedders are there.
     """
-    made = len(list(embedder.embed(["probe"])[0]))
+    made = embedder.dimension
+    if not isinstance(embedder, AbsentEmbedder):
+        made = len(list(embedder.embed(["probe"])[0]))
     if made != embedder.dimension:
         raise EmbedderMismatchError(
             f"embedder {embedder.name!r} states {embedder.dimension} dimensions and makes {made}; "

@@ -12,7 +12,7 @@ import pytest
 from pipecat_voicectx.commands import memory as command
 from pipecat_voicectx.errors import UnavailableError, UsageError
 from pipecat_voicectx.memory.pages import BotTextSource, Owner, VoicePage, page_id
-from pipecat_voicectx.stores.embedders import LexicalEmbedder
+from pipecat_voicectx.stores.embedders import AbsentEmbedder, Embedder, FastEmbedder, LexicalEmbedder
 from pipecat_voicectx.stores.memory_admin import MemoryAdmin
 from pipecat_voicectx.stores.page_store import open_page_store
 
@@ -25,8 +25,8 @@ SAID = (
 )
 
 
-def fill(root: Path) -> None:
-    store = open_page_store(root, embedder=LexicalEmbedder())
+def fill(root: Path, embedder: Embedder | None = None) -> None:
+    store = open_page_store(root, embedder=embedder or LexicalEmbedder())
     try:
         for owner in (ANN, BOB):
             for index, text in enumerate(SAID):
@@ -108,6 +108,37 @@ def test_consolidating_twice_changes_nothing_more(root: Path) -> None:
     asyncio.run(body())
 
 
+def test_looking_exporting_and_erasing_need_no_embedding_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FASTEMBED_CACHE_PATH", str(tmp_path / "empty"))
+    root = tmp_path / "memory"
+    fill(root, AbsentEmbedder(FastEmbedder()))
+
+    def without_model(*words: str) -> int:
+        parser = argparse.ArgumentParser()
+        command.add_arguments(parser)
+        return command.run(parser.parse_args([*words, "--path", str(root), "--user", "ann-17"]))
+
+    assert without_model("inspect") == 0
+    assert json.loads(capsys.readouterr().out)["pages"] == 3
+    assert without_model("export") == 0
+    assert "oslo" in capsys.readouterr().out
+    with pytest.raises(UnavailableError, match="--embeddings DIR"):
+        without_model("consolidate")
+    assert without_model("erase", "--yes") == 0
+    assert json.loads(capsys.readouterr().out)["proven"] is True
+    assert without_model("inspect") == 0
+    assert json.loads(capsys.readouterr().out)["pages"] == 0
+
+
+def test_a_folder_that_holds_no_memory_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UnavailableError, match="no memory"):
+        run(tmp_path, "inspect")
+    assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
+
+
 def test_wrong_calls_are_one_clear_line(root: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs --user"):
         run(root, "export")
@@ -115,3 +146,5 @@ def test_wrong_calls_are_one_clear_line(root: Path, tmp_path: Path) -> None:
         run(root, "erase", "--user", "ann-17")
     with pytest.raises(UnavailableError, match="no memory"):
         run(tmp_path / "nowhere", "inspect")
+    with pytest.raises(UnavailableError, match="cannot be written"):
+        run(root, "inspect", "--json", str(tmp_path / "nowhere" / "x.json"))
