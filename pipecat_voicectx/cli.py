@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from types import ModuleType
 
 from pipecat_voicectx.errors import BadInputError, UsageError, VoiceContextError
@@ -38,7 +40,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 # Print order; a bench is listed when its module is there.
-_BENCHES = ("loss", "rate", "bargein", "longcontext", "memory", "updates", "overhead", "load")
+_BENCHES = ("loss", "rate", "bargein", "longcontext", "memory", "updates", "overhead", "load", "inspector")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -117,7 +119,24 @@ def _run_module(module_name: str, *, prog: str, words: Sequence[str]) -> int:
     module = _load(module_name)
     parser = argparse.ArgumentParser(prog=prog, description=(module.__doc__ or "").strip().split("\n\n")[0])
     module.add_arguments(parser)
-    return int(module.run(parser.parse_args(words)))
+    args = parser.parse_args(words)
+    _check_writable(getattr(args, "json", None))
+    return int(module.run(args))
+
+
+def _check_writable(file: Path | None) -> None:
+    """Before an hour of measuring, not after it.
+
+    Raises:
+        UsageError: `--json` names a place that cannot be written.
+    """
+    if file is None:
+        return
+    folder = file.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"--json {file}: folder {folder} does not exist; create it or name another")
+    if file.is_dir() or not os.access(file if file.exists() else folder, os.W_OK):
+        raise UsageError(f"--json {file} cannot be written; name another place")
 
 
 def _load(module_name: str) -> ModuleType:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pipecat_voicectx import cli
@@ -28,6 +30,16 @@ def test_bad_arguments_exit_with_2(words: list[str], capsys: pytest.CaptureFixtu
         cli.main(words)
     assert stopped.value.code == 2
     assert "usage: voicectx" in capsys.readouterr().err
+
+
+def test_a_bench_does_not_begin_when_its_figures_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for place in (tmp_path / "nowhere" / "figures.json", tmp_path):
+        assert cli.main(["bench", "overhead", "--full", "--json", str(place)]) == 2
+        told = capsys.readouterr().err
+        assert str(place) in told
+        assert "name another" in told
 
 
 def test_every_bench_and_command_states_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
