@@ -8,6 +8,7 @@ is too slow for it is told to start over, so that no viewer can make anything gr
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from dataclasses import dataclass
 
@@ -88,6 +89,8 @@ class SessionHub:
         self._header: SessionHeader | None = None
         self.session_id = session_id
         self.title = title
+        self.begun_wall_secs = time.time()
+        """When the bot announced it; tells sessions of one title apart."""
         self.ended = False
         """Whether the pipeline is over; what was seen of it can still be looked at."""
 

@@ -151,7 +151,15 @@ class Inspector:
         return routes
 
     def _list(self) -> list[dict[str, Any]]:
-        return [{"id": hub.session_id, "title": hub.title, "ended": hub.ended} for hub in self.sessions]
+        return [
+            {
+                "id": hub.session_id,
+                "title": hub.title,
+                "ended": hub.ended,
+                "begun_wall_secs": hub.begun_wall_secs,
+            }
+            for hub in self.sessions
+        ]
 
     def _refusal(self, request: Request) -> Response | None:
         verdict = judge(_facts_of(request), token=self._token)

@@ -163,7 +163,7 @@ const LANES = [
 ];
 function lanes() {
   const used = LANES.filter((lane) => lane.key === "speech" || lane.key === "turns" || lane.key === "bot" || lane.list().length);
-  for (const [name] of S.states) used.push({ key: `state:${name}`, name: spaced(name), height: 36, list: () => S.states.get(name) || [], draw: drawOther, say: sayOther });
+  for (const [name, list] of S.states) if (list.some((o) => brief(o) !== QUIET)) used.push({ key: `state:${name}`, name: spaced(name), height: 36, list: () => S.states.get(name) || [], draw: drawOther, say: sayOther });
   return used;
 }
 const STATE_NAMES = { Acoustics: "How it sounds", Affect: "How the caller feels", Other: "Other events" };
@@ -296,7 +296,7 @@ function drawBot(svg, y, items, lane, to) {
     else if (count) svgEl(svg, "rect", { x: x(o.at), y: top, width, height: 10, class: "word" });
     const slot = Math.max(2.2, Math.min(each, 7)), end = items[i + 1] ? x(items[i + 1][1].at) - 2 : 1e9;
     for (let n = 0; n < Math.min(lost, 40) && x(b) + 2 + (n + 1) * slot < end; n++) svgEl(svg, "rect", { x: x(b) + 2 + n * slot, y: top + 0.5, width: Math.max(slot - 1.4, 1), height: 9, class: "word un" });
-    if (o.v.interrupted) svgEl(svg, "line", { x1: x(b), x2: x(b), y1: y + 17, y2: top + 13, class: "onset" });
+    if (o.v.interrupted) svgEl(svg, "line", { x1: x(b), x2: x(b), y1: top - 3, y2: top + 13, class: "onset" });
     const start = stick(o.at, b), label = fit(o.v.heard_text || "", Math.min(roomTo(items, i, to + 30) - start, 900));
     if (label) text(svg, start, y + 31, "say", label);
     hit(svg, lane, index, o.at, b, y + 16, 36);
@@ -507,13 +507,13 @@ $("scroll").addEventListener("keydown", (event) => {
   select({ lane: used[row].key, index });
 });
 function hint() {
-  $("detail").replaceChildren(h("span", { class: "when" }, "Point at anything or tap it"), h("p", { class: "parts" }, h("kbd", {}, "←"), " ", h("kbd", {}, "→"), " walk through a lane, ", h("kbd", {}, "↑"), " ", h("kbd", {}, "↓"), " change it, ", h("kbd", {}, "+"), " ", h("kbd", {}, "−"), " zoom, ", h("kbd", {}, "0"), " the whole call, ", h("kbd", {}, "F"), " follow."));
+  $("detail").replaceChildren(h("span", { class: "when" }, "Point at anything or tap it"), h("p", { class: "parts keyboard" }, h("kbd", {}, "←"), " ", h("kbd", {}, "→"), " walk through a lane, ", h("kbd", {}, "↑"), " ", h("kbd", {}, "↓"), " change it, ", h("kbd", {}, "+"), " ", h("kbd", {}, "−"), " zoom, ", h("kbd", {}, "0"), " the whole call, ", h("kbd", {}, "F"), " follow."));
 }
 
 /* ---- now */
 function figure(name, value, unit, why, css) {
   const dd = h("dd", { class: css || "" }, value, unit ? h("small", {}, ` ${unit}`) : null);
-  return h("div", {}, h("dt", {}, name), dd, h("dd", { class: "why" }, why || ""));
+  return h("div", {}, h("dt", {}, name), dd, why ? h("dd", { class: "why" }, why) : null);
 }
 function drawFigures() {
   const rate = S.rates[S.rates.length - 1], net = S.netNow, hold = open(S.holds), turn = open(S.turns), speech = open(S.speech), bot = open(S.bot);
@@ -655,7 +655,7 @@ function sources(ids) {
   const span = h("span", { class: "src" });
   if (!ids.length) span.textContent = "no source";
   else if (!known.length) span.textContent = plural(ids.length, "source");
-  else { span.append(known.length === 1 ? "page" : "pages"); for (const page of known) span.append(h("button", { type: "button", title: page.summary || page.user, onclick: () => { notedPage = page.id; notePage(page); dirty.threads = true; schedule(); $("threads-h").scrollIntoView({ block: "nearest" }); } }, page.this_call ? String(page.index + 1) : `earlier ${page.index + 1}`)); }
+  else { span.append(known.length === 1 ? "page" : "pages"); for (const page of known) span.append(h("button", { type: "button", "aria-label": `page ${page.index + 1}${page.this_call ? "" : ", an earlier call"}`, title: page.summary || page.user, onclick: () => { notedPage = page.id; notePage(page); dirty.threads = true; schedule(); $("threads-h").scrollIntoView({ block: "nearest" }); } }, page.this_call ? String(page.index + 1) : `earlier ${page.index + 1}`)); }
   return span;
 }
 function drawFacts() {
@@ -685,7 +685,7 @@ function drawLatencies() {
   if (holds.length) rows.push(["Turns held open", holds, false]);
   const table = $("latencies");
   if (!rows.length) { table.replaceChildren(h("caption", { class: "empty" }, "Nothing was measured yet. With enable_metrics=True, Pipecat’s services report theirs.")); return; }
-  const head = h("thead", {}, h("tr", {}, ...["", "last", "median", "95% within", "times", "the last forty"].map((name, i) => h("th", { scope: "col", class: i && i < 5 ? "n" : i === 5 ? "spark" : "" }, name))));
+  const head = h("thead", {}, h("tr", {}, ...["what", "last", "median", "95% within", "times", "the last forty"].map((name, i) => h("th", { scope: "col", class: i && i < 5 ? "n" : i === 5 ? "spark" : "" }, i ? name : h("span", { class: "sr" }, name)))));
   const body = h("tbody", {}, ...rows.map(([name, values, first]) => h("tr", { class: first ? "first" : "" }, h("th", { scope: "row" }, name), ...[values[values.length - 1], quantile(values, 0.5), quantile(values, 0.95)].map((v) => h("td", { class: "n" }, secs(v))), h("td", { class: "n" }, values.length.toLocaleString("en")), h("td", { class: "spark" }, spark(values.slice(-40))))));
   table.replaceChildren(head, body);
 }
@@ -757,7 +757,7 @@ async function next(seen) { // after a call, the next one
 }
 function list(sessions, current) {
   $("sessions").hidden = sessions.length < 2;
-  $("sessions").replaceChildren(...sessions.slice(-12).reverse().map((s) => h("a", { href: `${BASE}/s/${s.id}`, "aria-current": current && s.id === current.id ? "page" : false }, `${s.title || s.id}${s.ended ? ", ended" : ""}`)));
+  $("sessions").replaceChildren(...sessions.slice(-12).reverse().map((s) => h("a", { href: `${BASE}/s/${s.id}`, "aria-current": current && s.id === current.id ? "page" : false }, `${s.title || s.id}, ${new Date(s.begun_wall_secs * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}${s.ended ? ", ended" : ""}`)));
 }
 
 reset(null);
