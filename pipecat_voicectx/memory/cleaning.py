@@ -33,9 +33,10 @@ _ASIDE_AT_START = re.compile(
     rf"^(?:\s*{_ASIDE}\b(?!\s+(?:of|to|that|is|it|not)\b)[,\s]+)+(?=\S)", re.IGNORECASE
 )
 _ASIDE_AT_END = re.compile(
-    r"[,\s]+(?:you know|you know what i mean|i mean|or something|or whatever)([.!?]?)\s*$", re.I
+    r"(?<![,\s])[,\s]+(?:you know|you know what i mean|i mean|or something|or whatever)([.!?]?)\s*$", re.I
 )
-_BROKEN_WORD = re.compile(r"\b[\w']+(?:-|–|—)(?=\s|$)[,\s]*")
+_ONLY_ASIDES = re.compile(rf"(?:\W*\b(?:{_ASIDE}|i mean|or something|or whatever)\b)+\W*", re.IGNORECASE)
+_BROKEN_WORD = re.compile(r"(?<![\w'–—-])(?:[\w']+[-–—])+(?=\s|$)[,\s]*")
 _BLANKS = re.compile(r"\s+")
 _WORD = re.compile(r"\S+")
 
@@ -48,6 +49,8 @@ _MAY_REPEAT = frozenset({"had", "that", "bye", "ha", "is"})
 # Chosen: a restart repeats a few words; longer repetitions are said on purpose.
 _MAX_REPEATED_WORDS = 4
 
+# Chosen: whoever goes on for this long says something, or it would take long to find that they do not.
+_MAX_LOW_SIGNAL_CHARS = 500
 _LOW_SIGNAL_TEXT = """ok okay yes yeah yep yup no nope right sure fine great good cool nice thanks thank you hello hi
 hey bye goodbye mhm uh huh hm hmm i see alright perfect exactly please oh really wow morning evening afternoon got it"""
 _LOW_SIGNAL = frozenset(_LOW_SIGNAL_TEXT.split())
@@ -74,7 +77,11 @@ def _clean_once(text: str) -> str:
 
 def is_low_signal(text: str) -> bool:
     """Whether a turn carries nothing worth keeping: greetings, acknowledgements, fillers, silence."""
-    words = re.findall(r"[\w']+", clean_transcript(text).casefold())
+    if len(text) > _MAX_LOW_SIGNAL_CHARS:
+        return False
+    cleaned = clean_transcript(text)
+    # "Um, you know, uh.": what stands between fillers is an aside, where nothing but that is said.
+    words = re.findall(r"[\w']+", "" if _ONLY_ASIDES.fullmatch(cleaned) else cleaned.casefold())
     return all(word in _LOW_SIGNAL for word in words)
 
 

@@ -235,6 +235,17 @@ _LEADS_IN = _set(
 )
 
 
+_FORGET = frozenset({"forget", "delete", "erase", "disregard", "ignore", "unlearn", "unremember"})
+_KEEP = frozenset({"remember", "store", "save", "keep", "note", "record", "mention"})
+
+
+def _is_to_be_forgotten(words: list[str]) -> bool:
+    """Whether what comes after these words and "that" is what is to be forgotten, and not stated."""
+    first, verb = ([""] + [word.casefold() for word in words])[-2:]
+    negated = first in {"not", "never"}
+    return verb in (_KEEP if negated else _FORGET) and first not in {"i", "we"}
+
+
 def _at_subjects(part: str) -> list[str]:
     """A run-on cut before a pronoun and its verb, unless these belong to what stands before: "the car i drive"."""
     words = part.split()
@@ -253,6 +264,7 @@ def _at_subjects(part: str) -> list[str]:
         if (
             word not in _SUBJECT_PRONOUNS
             or (before in _LEADS_IN and not object_that)
+            or (before == "that" and _is_to_be_forgotten(words[: position - 1]))
             or position - cuts[-1] < 3
         ):
             continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from pipecat_voicectx.memory.cleaning import clean_transcript
-from pipecat_voicectx.memory.text import sentences
+from pipecat_voicectx.memory.text import readable, sentences
 from pipecat_voicectx.memory.tokens import tokenize
 
 __all__ = ["SUMMARIZER_NAME", "summarize_exchange"]
@@ -52,7 +52,7 @@ def _cut(text: str, max_words: int) -> str:
 
 def _best(text: str, max_words: int) -> str:
     """The heaviest sentences of `text` that fit, in their own order."""
-    parts = [cleaned for part in sentences(text[:20_000]) if (cleaned := clean_transcript(part))]
+    parts = [cleaned for part in sentences(readable(text)) if (cleaned := clean_transcript(part))]
     if not parts:
         return ""
     chosen: list[int] = []

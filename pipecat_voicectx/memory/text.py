@@ -11,7 +11,10 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-__all__ = ["is_acknowledgement", "is_question", "sentences", "strip_for_embedding"]
+__all__ = ["is_acknowledgement", "is_question", "readable", "sentences", "strip_for_embedding"]
+
+# Chosen: ten minutes of speech without a pause. What is pasted into a turn beyond that is kept, and not searched.
+_MAX_READ_CHARS = 8_000
 
 _MONTH = "(?:january|february|march|april|may|june|july|august|september|october|november|december)"
 _DATE = re.compile(
@@ -38,6 +41,11 @@ def _names_pattern(names: frozenset[str]) -> re.Pattern[str] | None:
     return re.compile(rf"\b(?:{alternatives})(?:['’]s)?\b", re.IGNORECASE) if alternatives else None
 
 
+def readable(text: str) -> str:
+    """What of one side of an exchange is searched, shown and read for facts: its beginning, where it has no end."""
+    return text if len(text) <= _MAX_READ_CHARS else f"{text[:_MAX_READ_CHARS]} …"
+
+
 def strip_for_embedding(text: str, *, names: Iterable[str] = ()) -> str:
     """`text` without a role prefix, dates and the given names; cut to what an embedder reads.
 
@@ -60,7 +68,7 @@ def is_question(text: str) -> bool:
     """Whether the text asks something: a question mark anywhere, or a last sentence that starts like one."""
     if "?" in text or "？" in text:
         return True
-    parts = sentences(text)
+    parts = sentences(text[-_MAX_READ_CHARS:])
     return bool(parts) and _QUESTION_START.match(parts[-1]) is not None
 
 
@@ -73,5 +81,5 @@ _ACKNOWLEDGEMENTS = frozenset(_ACKNOWLEDGEMENT_WORDS.split())
 
 def is_acknowledgement(text: str) -> bool:
     """Whether a text says nothing beyond "I am with you": "okay, great", "mm-hm", "thank you". English only."""
-    words = re.findall(r"[\w']+", text.casefold())
+    words = re.findall(r"[\w']+", text[:_MAX_READ_CHARS].casefold())
     return len(words) <= 6 and all(word in _ACKNOWLEDGEMENTS for word in words)

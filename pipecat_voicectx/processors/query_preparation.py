@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from pipecat_voicectx.memory.text import readable
 from pipecat_voicectx.processors.audio_pages import AudioPages
 from pipecat_voicectx.processors.window_planner import WindowPlanner
 from pipecat_voicectx.stores.fact_session import FactSession
@@ -34,6 +35,7 @@ class QueryPreparation:
 
     def hear(self, text: str) -> None:
         """The caller has said this so far."""
+        text = readable(text)
         self.embed(text)
         if self.facts is not None:
             self.facts.hear(text)

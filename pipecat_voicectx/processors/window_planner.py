@@ -23,6 +23,7 @@ from pipecat_voicectx.memory.resume import (
     resume_note,
     wants_resume,
 )
+from pipecat_voicectx.memory.text import readable
 from pipecat_voicectx.processors.audio_pages import AudioPages
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig, Recall
 from pipecat_voicectx.processors.tool_advertising import advertise_schemas
@@ -170,7 +171,7 @@ class WindowPlanner:
         """Edits the context for its next request. A provisional one leaves no trace here."""
         messages: list[object] = list(context.messages)
         exchanges = self._follower.read(messages) if provisional else self._follower.read_observed(messages)
-        text = exchanges[-1].user_text if exchanges else ""
+        text = readable(exchanges[-1].user_text) if exchanges else ""
         by_meaning = self._memory.has_embedding_for(text)
         leaving = self._leaving(messages, exchanges)
         gone = {id(exchange) for exchange in leaving}

@@ -231,7 +231,7 @@ def _says_nothing(finished: Sequence[Exchange], place: int) -> bool:
 
 @lru_cache(maxsize=128)
 def _carries_nothing(text: str) -> bool:
-    return is_acknowledgement(text) or is_low_signal(text)
+    return is_low_signal(text) or is_acknowledgement(text)
 
 
 def _ids_outside(messages: Sequence[object], exchanges: Sequence[Exchange]) -> frozenset[str]:

@@ -11,6 +11,7 @@ from pipecat_voicectx.memory.extraction import ConversationFocus, Extraction
 from pipecat_voicectx.memory.facts import Fact
 from pipecat_voicectx.memory.feelings import AffectReading, reading_of_page
 from pipecat_voicectx.memory.pages import VoicePage
+from pipecat_voicectx.memory.text import readable
 
 __all__ = ["AsyncEmergenceJudge", "ErasedFacts", "FactMemoryStatus", "FactTurn", "TurnExtractor"]
 
@@ -36,9 +37,9 @@ class FactTurn:
         return cls(
             turn_id=page.id,
             session_id=page.session_id,
-            text=page.user_text,
+            text=readable(page.user_text),
             wall_secs=page.started_wall_secs,
-            question=question,
+            question=readable(question),
             affect=reading_of_page(page.states.affect, page.states.affect_confidence),
         )
 

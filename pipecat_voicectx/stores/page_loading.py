@@ -9,6 +9,7 @@ from pathlib import Path
 from pipecat_voicectx.memory.index import IndexedPage, IndexedTurn, PageIndex
 from pipecat_voicectx.memory.pages import Owner, VoicePage
 from pipecat_voicectx.memory.scene import SceneIndex
+from pipecat_voicectx.memory.text import readable
 from pipecat_voicectx.stores.collector import no_collections
 from pipecat_voicectx.stores.embedders import Embedder
 from pipecat_voicectx.stores.page_store import DEFAULT_LOAD_LIMIT, PageStore, open_page_store
@@ -123,7 +124,8 @@ def indexed_page(stored: StoredPage) -> IndexedPage:
 
 def indexed_turns(page: VoicePage) -> tuple[IndexedTurn, IndexedTurn]:
     """A page's two turns as the index takes them."""
-    return IndexedTurn(speaker="user", text=page.user_text), IndexedTurn(speaker="bot", text=page.bot_text)
+    user, bot = readable(page.user_text), readable(page.bot_text)
+    return IndexedTurn(speaker="user", text=user), IndexedTurn(speaker="bot", text=bot)
 
 
 def take_strangers(

@@ -22,6 +22,7 @@ from pipecat_voicectx.memory.ranking import PageQuery, RankedPage, RankingWeight
 from pipecat_voicectx.memory.resume import LastSession, last_session
 from pipecat_voicectx.memory.scene import HeardAs, SceneIndex
 from pipecat_voicectx.memory.scene_ranking import with_scenes
+from pipecat_voicectx.memory.text import readable
 from pipecat_voicectx.memory.threads import VoiceThread, page_vector
 from pipecat_voicectx.memory.tokens import tokenize
 from pipecat_voicectx.projection.topics import TopicSummary
@@ -283,7 +284,7 @@ class PageMemory:
         vectors = self._index.vectors_of(page.id)
         vector = page_vector(list(vectors)) if vectors is not None else None
         cosines = self._index.cosines(vector) if vector is not None else None
-        query = PageQuery(text=f"{page.user_text} {page.bot_text}", cosines=cosines)
+        query = PageQuery(text=f"{readable(page.user_text)} {readable(page.bot_text)}", cosines=cosines)
         return rank_pages(self._index, query, weights=self._weights, exclude={*exclude, page.id}, limit=limit)
 
     def threads(self) -> list[VoiceThread]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,6 +61,37 @@ def test_cleaning_only_leaves_out_and_does_so_once(words: list[str]) -> None:
 @pytest.mark.parametrize("text", ["okay", "uh huh", "Yes, great, thanks!", "", "...", "hmm okay got it"])
 def test_acknowledgements_are_low_signal(text: str) -> None:
     assert is_low_signal(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Um, you know, uh.", "well, so, like", "right so um yeah i mean", "or whatever", "Kind of.", "i mean"],
+)
+def test_nothing_but_fillers_and_asides_is_low_signal(text: str) -> None:
+    assert is_low_signal(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["you know it", "i know", "i like it", "so what", "not really, you know", "kind of blue"]
+)
+def test_an_aside_with_a_word_beside_it_is_not_low_signal(text: str) -> None:
+    assert not is_low_signal(text)
+
+
+@pytest.mark.parametrize("text", ["i w- i want tea", "twenty-fi- i want tea", "2024-05- i want tea"])
+def test_a_word_that_broke_off_goes_with_all_its_parts(text: str) -> None:
+    assert clean_transcript(text) == "i want tea"
+
+
+@pytest.mark.parametrize(
+    "unit", [",", "2024-", "a- ", "um ", "my ", "you know, ", "well, so, ", "i i ", "a'", ", ."]
+)
+def test_cleaning_takes_time_in_proportion_to_the_text(unit: str) -> None:
+    text = (unit * 20_000)[:20_000]
+    started_secs = time.thread_time()
+    clean_transcript(text)
+    assert time.thread_time() - started_secs < 1.0
+    assert not is_low_signal(unit * 200_000), "a turn of that length is not even looked through"
 
 
 @pytest.mark.parametrize("text", ["I live in York", "no sugar", "five", "东京"])

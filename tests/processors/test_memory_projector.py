@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -50,8 +51,10 @@ from pipecat_voicectx.states.affect import AffectReading, AffectState
 from pipecat_voicectx.states.network import LinkBand, NetworkState
 from pipecat_voicectx.states.speaking_rate import SpeakingRateState
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
+from pipecat_voicectx.stores.fact_session import FactsConfig
 from pipecat_voicectx.stores.page_memory import PageStoreConfig
 from pipecat_voicectx.stores.page_store import open_page_store
+from pipecat_voicectx.testing.memory_call import MemoryCall, in_calls
 from pipecat_voicectx.testing.openai_server import ChatRequest, OpenAIServer, Reply
 from pipecat_voicectx.testing.virtual_time import run
 
@@ -688,3 +691,35 @@ def test_a_confirmed_speculation_that_never_came_as_a_frame_is_remembered(tmp_pa
         ("Hello.", "Hi."),
         ("My gate is nine.", "Noted."),
     ]
+
+
+@pytest.mark.parametrize("unit", ["call my dog omega17 ", "a", "，我想订票", ",", "a. "])
+def test_a_megabyte_in_one_turn_costs_the_turns_after_it_nothing(unit: str, tmp_path: Path) -> None:
+    took_secs: list[float] = []
+
+    class Timed(MemoryProjector):
+        def _on_context(self, frame: LLMContextFrame) -> None:
+            started_secs = time.thread_time()
+            super()._on_context(frame)
+            took_secs.append(time.thread_time() - started_secs)
+
+    def make(session: str) -> MemoryProjector:
+        return Timed(
+            owner=ANN,
+            embedder=LexicalEmbedder(),
+            store=PageStoreConfig(path=tmp_path),
+            config=MemoryProjectorConfig(keep_exchanges=0),
+            facts=FactsConfig(),
+        )
+
+    async def pastes(call: MemoryCall) -> None:
+        await call.say("i live in leeds")
+        await call.say((unit * 1_000_000)[:1_000_000])
+        await call.say("what was that about my dog")
+        assert "Leeds" in await call.say("where do i live") or "leeds" in call.sent()
+        assert len(call.sent()) < 5_000
+
+    (call,) = in_calls(make, pastes)
+    assert call.errors == []
+    assert max(took_secs[2:]) < 0.2
+    assert max(len(page.user_text) for page in call.memory.memory.pages.values()) >= 999_999  # type: ignore[attr-defined]
