@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EMBEDDINGS_ENV",
+    "WHISPER_ENV",
     "BotSettings",
     "Parts",
     "choose_embedder",
@@ -37,7 +38,8 @@ __all__ = [
 
 EMBEDDINGS_ENV = "VOICECTX_EMBEDDINGS"
 """Folder of a fastembed model."""
-_WHISPER_ENV = "VOICECTX_WHISPER_MODEL"
+WHISPER_ENV = "VOICECTX_WHISPER_MODEL"
+"""Folder of a faster-whisper model."""
 _KEY_ENV = "OPENAI_API_KEY"
 _BASE_URL_ENV = "OPENAI_BASE_URL"
 _MODEL_ENV = "OPENAI_MODEL"
@@ -147,7 +149,7 @@ def user_speech_timeout_secs(settings: BotSettings) -> float:
 def _choose_stt(settings: BotSettings, transport: BaseTransport) -> tuple[STTService, str]:
     if _typed(transport):
         return TypedOnlySTT(), "nothing: an eval harness types the turns"
-    model = os.environ.get(_WHISPER_ENV)
+    model = os.environ.get(WHISPER_ENV)
     if model:
         return _whisper(model), f"faster-whisper, model folder {model}"
     if settings.scenario_path is not None:
@@ -161,10 +163,10 @@ def _choose_stt(settings: BotSettings, transport: BaseTransport) -> tuple[STTSer
     if os.environ.get(SCRIPTED_LLM_ENV) == "1":
         return (
             TypedOnlySTT(),
-            f"nothing: no {_KEY_ENV} and no {_WHISPER_ENV}; the language model is scripted too",
+            f"nothing: no {_KEY_ENV} and no {WHISPER_ENV}; the language model is scripted too",
         )
     raise UsageError(
-        f"nothing to listen with: set {_KEY_ENV}, or {_WHISPER_ENV} to a faster-whisper model folder "
+        f"nothing to listen with: set {_KEY_ENV}, or {WHISPER_ENV} to a faster-whisper model folder "
         "(voicectx demo needs neither)"
     )
 
@@ -176,12 +178,12 @@ def _typed(transport: BaseTransport) -> bool:
 
 def _whisper(model: str) -> STTService:
     if not Path(model).is_dir():
-        raise UsageError(f"{_WHISPER_ENV} is {model!r}, which is not a folder with a faster-whisper model")
+        raise UsageError(f"{WHISPER_ENV} is {model!r}, which is not a folder with a faster-whisper model")
     try:
         from pipecat.services.whisper.stt import WhisperSTTService
     except ImportError:
         raise UsageError(
-            f"{_WHISPER_ENV} is set, but faster-whisper is not installed; run: pip install 'pipecat-voicectx[whisper]'"
+            f"{WHISPER_ENV} is set, but faster-whisper is not installed; run: pip install 'pipecat-voicectx[whisper]'"
         ) from None
     settings = WhisperSTTService.Settings(model=model)
     return WhisperSTTService(device="cpu", compute_type="int8", settings=settings)

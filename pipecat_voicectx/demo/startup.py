@@ -8,14 +8,24 @@ import itertools
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from pipecat_voicectx.demo.llm_host import SCRIPTED_LLM_ENV
-from pipecat_voicectx.demo.parts import EMBEDDINGS_ENV, local_embedder
-from pipecat_voicectx.errors import UnavailableError
+from pipecat_voicectx.demo.parts import EMBEDDINGS_ENV, WHISPER_ENV, BotSettings, local_embedder
+from pipecat_voicectx.errors import UnavailableError, UsageError
+from pipecat_voicectx.inspector.mount import mount_on_runner
 
-__all__ = ["load_memory", "missing_for_daily", "missing_to_think", "preload"]
+__all__ = [
+    "load_memory",
+    "missing_for_daily",
+    "missing_to_think",
+    "missing_transport",
+    "preload",
+    "prepare",
+    "wrong_settings",
+]
 
 
 def missing_to_think(environ: Mapping[str, str]) -> str | None:
@@ -41,17 +51,60 @@ def missing_for_daily(arguments: Sequence[str], environ: Mapping[str, str]) -> s
     return None
 
 
-def preload() -> None:
-    """For the bots on OpenAI's chat: checks, then `load_memory`.
+def missing_transport(arguments: Sequence[str], known: Collection[str]) -> str | None:
+    """What to say when another transport is asked for with `-t` than the bot has; None otherwise."""
+    asked = [b for a, b in itertools.pairwise(arguments) if a in ("-t", "--transport")]
+    unknown = next((each for each in asked if each not in known), None)
+    if unknown is None:
+        return None
+    other = "bots/phone_bot.py" if unknown in ("twilio", "telnyx", "plivo", "exotel") else "bots/local_bot.py"
+    return f"this bot has no transport {unknown!r}, only {', '.join(known)}; see {other} for others"
 
-    Exits with code 2 and one line when something is missing.
+
+def wrong_settings(environ: Mapping[str, str]) -> str | None:
+    """What to say about a setting that would only fail in the first call; None when all can be used."""
+    folder = environ.get(WHISPER_ENV)
+    if folder and not Path(folder).is_dir():
+        return f"{WHISPER_ENV} is {folder!r}, which is no folder; name that of a faster-whisper model"
+    url = environ.get("OPENAI_BASE_URL")
+    if url and not url.startswith(("http://", "https://")):
+        return f"OPENAI_BASE_URL is {url!r}; give it as http://HOST:PORT/v1"
+    return None
+
+
+def preload(transports: Collection[str] = ()) -> None:
+    """For the bots on OpenAI's chat: checks, then `prepare`.
+
+    Exits with code 2 and one line when something is missing or wrong.
+
+    Args:
+        transports: What the bot can be asked for with `-t`; empty: whatever Pipecat's runner has.
     """
-    missing = missing_to_think(os.environ) or missing_for_daily(sys.argv[1:], os.environ)
-    if missing:
-        print(missing, flush=True)
-        raise SystemExit(2)
-    if os.environ.get("VOICECTX_DEMO_PLUGIN", "1") != "0":
-        load_memory()
+    words = sys.argv[1:]
+    problem = (
+        missing_to_think(os.environ)
+        or (missing_transport(words, transports) if transports else None)
+        or missing_for_daily(words, os.environ)
+        or wrong_settings(os.environ)
+    )
+    if problem:
+        _stop(problem)
+    prepare()
+
+
+def prepare() -> None:
+    """`load_memory`, and the inspector beside the runner; exits with code 2 and one line when a setting is wrong."""
+    try:
+        if BotSettings.of_session(None).plugin:
+            load_memory()
+        mount_on_runner()  # what the plugin does, at http://localhost:7860/voicectx; never through a tunnel
+    except UsageError as error:
+        _stop(str(error))
+
+
+def _stop(problem: str) -> NoReturn:
+    print(problem, flush=True)
+    raise SystemExit(2)
 
 
 def load_memory() -> None:
