@@ -29,7 +29,11 @@ _EXIT_LEFT_OVER = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `voicectx memory`."""
-    parser.add_argument("action", choices=["inspect", "export", "erase", "consolidate"])
+    parser.add_argument(
+        "action",
+        choices=["inspect", "export", "erase", "consolidate"],
+        help="counts, everything as JSON, delete and look again, or tidy up facts and persona",
+    )
     parser.add_argument(
         "--path", type=Path, required=True, metavar="DIR", help="the folder the bot was given"
     )
