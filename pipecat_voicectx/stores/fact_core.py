@@ -127,7 +127,8 @@ class FactMemoryCore:
         await self._write()
         return operations
 
-    async def _carry_out(self, request: MemoryRequest) -> list[Operation]:
+    async def _carry_out(self, request: MemoryRequest, later_turns: Collection[str] = ()) -> list[Operation]:
+        """`later_turns` were said after the request; what rests on them stays."""
         changes = requested_changes(request, self._focus)
         if self._schema is not None:
             changes = self._schema.admit(changes)
@@ -140,8 +141,8 @@ class FactMemoryCore:
         if not self.status.loaded:
             self._waiting.append((turn, changes))
         if request.kind is RequestKind.FORGET:
-            self._forget_unread(turn, changes)
-        operations = await self._reconcile(turn, changes)
+            self._forget_unread(turn, changes, later_turns)
+        operations = await self._reconcile(turn, changes, later_turns)
         self.session.apply(operations)
         return operations
 
@@ -171,7 +172,9 @@ class FactMemoryCore:
         self.status.turns += 1
         return operations
 
-    def _forget_unread(self, turn: FactTurn, changes: Sequence[Change]) -> None:
+    def _forget_unread(
+        self, turn: FactTurn, changes: Sequence[Change], later_turns: Collection[str] = ()
+    ) -> None:
         """A request to forget also empties the pages whose words it means, facts or none.
 
         "Forget that" is the turn before; a topic, those of this call that hold all its words.
@@ -183,7 +186,7 @@ class FactMemoryCore:
                 self._forgotten_turns.add(self._heard[-1][0])
             elif wanted:
                 self._forgotten_turns.update(heard for heard, words in self._heard if wanted <= words)
-                self._forgotten_turns.update(self._turns_about(wanted))
+                self._forgotten_turns.update(self._turns_about(wanted).difference(later_turns))
         if asked:
             self._forgotten_turns.add(turn.turn_id)
             self._known.brains.forget(self._forgotten_turns)

@@ -144,6 +144,9 @@ class FactMemory(FactMemoryCore):
             loaded = await self._load_facts()
             question = ""
             later = {page.id for page in pages}
+            asked = _places(self._known.brains.requests, pages)
+            for request in asked.get("", ()):
+                await self._carry_out(request, later)
             for page in pages:
                 later.discard(page.id)
                 if page.user_text and not self._known.brains.handled(page.id):
@@ -151,8 +154,8 @@ class FactMemory(FactMemoryCore):
                     await self._handle(turn, later_turns=later, one_of_many=True)
                     await asyncio.sleep(0)  # there may be many, and the call is going on
                 question = page.bot_text
-            for request in self._known.brains.requests:
-                await self._carry_out(request)
+                for request in asked.get(page.id, ()):
+                    await self._carry_out(request, later)
             self._rebuild_cache()
         await self._write()
         if not loaded:
@@ -266,3 +269,16 @@ class FactMemory(FactMemoryCore):
             file_left = self._state_path is not None and BrainState.delete(self._state_path)
             deleted, left = await self._writer.erase()
             return ErasedFacts(records=deleted, left=left, state_file_left=file_left)
+
+
+def _places(
+    requests: Sequence[MemoryRequest], pages: Sequence[VoicePage]
+) -> Mapping[str, list[MemoryRequest]]:
+    """After which page each request was made; "" before the first. One of a turn that left no page goes by the time."""
+    places: dict[str, list[MemoryRequest]] = {}
+    ids = {page.id for page in pages}
+    for request in requests:
+        before = [page.id for page in pages if page.started_wall_secs <= request.wall_secs]
+        place = request.turn_id if request.turn_id in ids else next(reversed(before), "")
+        places.setdefault(place, []).append(request)
+    return places

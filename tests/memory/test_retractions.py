@@ -50,6 +50,27 @@ def test_what_is_to_be_forgotten_need_not_be_named_as_it_was_said(turns: list[st
     assert gone not in statements(*turns)
 
 
+@pytest.mark.parametrize(
+    "request_to_forget",
+    [
+        "please forget that i have a dog",
+        "could you forget that i have a dog",
+        "please delete that i have a dog",
+        "you must not save that i have a dog",
+        "forget that i have a dog",
+    ],
+)
+def test_what_is_to_be_forgotten_is_not_stated_by_the_request(request_to_forget: str) -> None:
+    # Found by tests/properties/test_fact_life.py: all but the last taught that the user has a dog.
+    assert statements("i live in leeds", request_to_forget) == statements("i live in leeds")
+    assert statements("i have a dog", request_to_forget) == statements()
+
+
+def test_what_is_not_to_be_forgotten_is_stated() -> None:
+    for text in ("please don't forget that i have a dog", "please remember that i have a dog"):
+        assert statements(text) == statements("i have a dog")
+
+
 def test_a_request_that_names_nothing_known_deletes_nothing_else() -> None:
     turns = ["i live in leeds", "my dentist appointment is on friday"]
     assert statements(*turns, "please forget the recital on saturday with granny") == statements(*turns)

@@ -20,7 +20,7 @@ from pipecat_voicectx.memory.extraction import ConversationFocus, Extraction, ex
 from pipecat_voicectx.memory.fact_schema import FactSchema
 from pipecat_voicectx.memory.facts import Fact, current_facts
 from pipecat_voicectx.memory.feelings import AffectReading
-from pipecat_voicectx.memory.pages import Owner, VoicePage, page_id
+from pipecat_voicectx.memory.pages import Owner, VoicePage, emptied_page, page_id
 from pipecat_voicectx.memory.records import MemoryRecord, RecordKind
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
 from pipecat_voicectx.stores.engine import MemoryEngine
@@ -250,6 +250,33 @@ def test_a_crash_at_any_step_of_the_write_path_loses_nothing_and_doubles_nothing
         for used in (calm._engine, engine):
             assert used is not None
             await used.close()
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("has_page", [True, False])
+def test_a_request_that_a_crash_left_undone_spares_what_was_said_after_it(
+    has_page: bool, tmp_path: Path
+) -> None:
+    # Found by tests/properties/test_fact_life.py: "i like chess", said after it, was deleted as well.
+    async def body() -> None:
+        engine = FaultyEngine()
+        pages = [page(0, "i like chess"), page(1, "could you drop all about chess")]
+        dying = memory(engine, state_dir=tmp_path)
+        await dying.open()
+        await dying.add_turn(FactTurn.from_page(pages[0]))
+        engine.otherwise = EngineFault.RAISE
+        await dying.forget("chess", turn_id=pages[1].id, wall_secs=T0 + 1)
+        again = page(2, "i like chess")
+        await dying.add_turn(FactTurn.from_page(again))
+        del dying
+        engine.otherwise = EngineFault.NONE
+        reborn = memory(engine, session="s2", state_dir=tmp_path)
+        await reborn.open([emptied_page(pages[0]), *pages[1 : 1 + has_page], again])
+        assert known(reborn) == {"The user likes chess."}
+        assert [fact.source_turns for fact in reborn.facts] == [(again.id,)], "the first one is gone"
+        assert len(engine.items) == 1
+        await engine.close()
 
     asyncio.run(body())
 
