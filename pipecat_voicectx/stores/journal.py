@@ -4,7 +4,8 @@ A write is acknowledged once its line is on the disk (`fsync`), before the store
 store has taken. On start, whatever was appended and not done is handed out again, in order; applying it twice is
 harmless because pages carry stable ids. A torn last line (a crash in the middle of a write) is cut off and counted; a
 line that is damaged, or that the store refuses for good, goes to `poison.jsonl` beside the journal and is counted, so
-that one bad entry never keeps the good ones from being written.
+that one bad entry never keeps the good ones from being written. What is done, and what was set aside, leaves the file
+when it is closed, when it is opened after a crash, and when it has grown.
 
 Thread-safe: the store appends on one thread and marks as done on another.
 """
@@ -59,6 +60,8 @@ class Journal:
     _next: int = 1
     _file: Any = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    _has_finished: bool = False
+    """Whether the file holds more than what is pending."""
 
     @classmethod
     def open(cls, path: Path) -> Journal:
@@ -73,6 +76,7 @@ class Journal:
             journal._read()
             journal._file = path.open("ab")
             _sync_folder(path.parent)
+            journal._drop_finished()
         except OSError as error:
             raise UnavailableError(f"journal {path} cannot be opened: {error.strerror or error}") from error
         journal.stats.replayed = len(journal._pending)
@@ -102,6 +106,7 @@ class Journal:
         with self._lock:
             if self._pending.pop(sequence, None) is None:
                 return
+            self._has_finished = True
             with contextlib.suppress(UnavailableError, OSError):
                 self._write({"done": sequence}, durable=False)
                 if not self._pending and self._file.tell() > _COMPACT_BYTES:
@@ -119,8 +124,15 @@ class Journal:
         """Closes the file. What is pending stays for the next start. Harmless when repeated."""
         with self._lock:
             if self._file is not None:
+                self._drop_finished()
                 self._file.close()
                 self._file = None
+
+    def _drop_finished(self) -> None:
+        """Nothing that was said stays in the file longer than it is needed there. A full disk keeps it a while."""
+        if self._has_finished:
+            with contextlib.suppress(OSError):
+                self._compact(self._pending)
 
     def erase(self, matches: Callable[[dict[str, Any]], bool]) -> int:
         """Rewrites the journal without the entries for whose body `matches` is true, poisoned ones included.
@@ -164,9 +176,11 @@ class Journal:
                 continue
             record = _parse(raw)
             if record is None:
+                self._has_finished = True
                 self._set_aside({"reason": "damaged line", "line": raw.decode("utf-8", "replace")})
             elif "done" in record:
-                self._pending.pop(record["done"], None)
+                if self._pending.pop(record["done"], None) is not None:
+                    self._has_finished = True
                 self._next = max(self._next, record["done"] + 1)
             else:
                 self._pending[record["seq"]] = record["body"]
@@ -209,6 +223,7 @@ class Journal:
         lines += [_line({"seq": sequence, "body": body}) for sequence, body in sorted(kept.items())]
         _replace(self.path, b"".join(lines))
         self._pending = kept
+        self._has_finished = False
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -71,6 +71,39 @@ def test_a_damaged_line_in_the_middle_is_set_aside_and_counted(tmp_path: Path) -
     journal.close()
 
 
+def test_a_damaged_line_is_set_aside_once_however_often_the_journal_is_opened(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "j.jsonl")
+    for n in range(3):
+        journal.append({"n": n})
+    journal.close()
+    data = bytearray(journal.path.read_bytes())
+    data[20] ^= 0xFF
+    journal.path.write_bytes(bytes(data))
+    poisoned = []
+    for _ in range(3):
+        journal = Journal.open(journal.path)
+        poisoned.append(journal.stats.poisoned)
+        assert bodies(journal) == [1, 2]
+        journal.close()
+    assert poisoned == [1, 0, 0]
+    assert len((tmp_path / "poison.jsonl").read_bytes().splitlines()) == 1
+
+
+def test_what_is_done_leaves_the_file_when_it_is_closed_and_after_a_crash(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "j.jsonl")
+    numbers = [journal.append({"n": word}) for word in ("pumpernickel", "rye", "spelt")]
+    journal.done(numbers[0])
+    crashed = journal.path.read_bytes()
+    journal.close()
+    assert b"pumpernickel" not in journal.path.read_bytes()
+    journal.path.write_bytes(crashed)
+    journal = Journal.open(journal.path)
+    assert b"pumpernickel" not in journal.path.read_bytes()
+    assert bodies(journal) == ["rye", "spelt"]
+    assert journal.append({"n": "oats"}) > numbers[2]
+    journal.close()
+
+
 def test_a_poisoned_entry_is_not_replayed_again(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path / "j.jsonl")
     bad = journal.append({"n": 1})
