@@ -1,4 +1,4 @@
-"""Looks into, exports, erases or consolidates what is remembered of one caller.
+"""Looks into, exports, erases or consolidates what is remembered of one caller, or takes it over from Mem0.
 
 `inspect` shows counts only. `export` writes everything as JSON. `erase` deletes pages, facts, vectors, journal entries
 and brains, then looks for them again, in the stores and in the files, and exits with 1 unless nothing is left.
@@ -11,6 +11,7 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from pipecat_voicectx.memory.pages import Owner
 
 if TYPE_CHECKING:
     from pipecat_voicectx.stores.embedders import Embedder
+    from pipecat_voicectx.stores.mem0_import import Mem0Memory
     from pipecat_voicectx.stores.memory_admin import MemoryAdmin
 
 __all__ = ["add_arguments", "run"]
@@ -31,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `voicectx memory`."""
     parser.add_argument(
         "action",
-        choices=["inspect", "export", "erase", "consolidate"],
-        help="counts, everything as JSON, delete and look again, or tidy up facts and persona",
+        choices=["inspect", "export", "erase", "consolidate", "import"],
+        help="counts, everything as JSON, delete and look again, tidy up facts and persona, or take over from Mem0",
     )
     parser.add_argument(
         "--path", type=Path, required=True, metavar="DIR", help="the folder the bot was given"
@@ -46,6 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the result here instead of the terminal"
     )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        type=Path,
+        metavar="FILE",
+        help="import: what Mem0's get_all returned, as JSON",
+    )
     parser.add_argument("--yes", action="store_true", help="erase without asking back")
 
 
@@ -53,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     """Runs one action."""
     if args.action != "inspect" and not args.user:
         raise UsageError(f"voicectx memory {args.action} needs --user ID")
+    if args.action == "import" and args.source is None:
+        raise UsageError("voicectx memory import needs --from FILE: what Mem0's get_all returned, as JSON")
     if args.action == "erase" and not args.yes and not _confirmed(args.user):
         raise UsageError("nothing was erased; repeat with --yes to erase without being asked")
     return asyncio.run(_run(args))
@@ -65,11 +76,13 @@ def _confirmed(user: str) -> bool:
 
 
 async def _run(args: argparse.Namespace) -> int:
+    from pipecat_voicectx.stores.mem0_import import read_mem0_memories
     from pipecat_voicectx.stores.memory_admin import MemoryAdmin
 
-    admin = await MemoryAdmin.open(args.path, embedder=_embedder(args))
+    memories = await asyncio.to_thread(read_mem0_memories, args.source) if args.action == "import" else []
+    admin = await MemoryAdmin.open(args.path, embedder=_embedder(args), create=args.action == "import")
     try:
-        result, code = await _act(admin, args)
+        result, code = await _act(admin, args, memories)
     finally:
         await admin.close()
     text = json.dumps(result, indent=2, ensure_ascii=False)
@@ -93,16 +106,18 @@ def _embedder(args: argparse.Namespace) -> Embedder:
     try:
         embedder.load()
     except UnavailableError as error:
-        if args.action == "consolidate":
+        if args.action in ("consolidate", "import"):
             raise UnavailableError(
-                f"consolidating needs {embedder.name}, which is not in fastembed's cache on this machine; give its "
+                f"{args.action} needs {embedder.name}, which is not in fastembed's cache on this machine; give its "
                 "folder with --embeddings DIR, or run a bot once, which fetches it"
             ) from error
         return AbsentEmbedder(embedder)
     return embedder
 
 
-async def _act(admin: MemoryAdmin, args: argparse.Namespace) -> tuple[object, int]:
+async def _act(
+    admin: MemoryAdmin, args: argparse.Namespace, memories: Sequence[Mem0Memory]
+) -> tuple[object, int]:
     if not args.user:
         owners = await admin.owners()
         return [{"user": each.user_id, "agent": each.agent_id} for each in owners], 0
@@ -114,6 +129,8 @@ async def _act(admin: MemoryAdmin, args: argparse.Namespace) -> tuple[object, in
     if args.action == "erase":
         erasure = await admin.erase(owner)
         return {**asdict(erasure), "proven": erasure.proven}, 0 if erasure.proven else _EXIT_LEFT_OVER
+    if args.action == "import":
+        return {"memories": len(memories), "new_facts": await admin.take_over(owner, memories)}, 0
     plan = await admin.consolidate(owner, now_wall_secs=time.time())
     counts = {"merged": plan.merged, "superseded": plan.superseded, "forgotten": plan.forgotten}
     return {**counts, "reflections": [each.text for each in plan.reflections]}, 0

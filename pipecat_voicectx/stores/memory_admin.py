@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from pipecat_voicectx.stores.embedders import Embedder
 from pipecat_voicectx.stores.engine import MemoryEngine
 from pipecat_voicectx.stores.fact_memory import FactMemory
 from pipecat_voicectx.stores.mem0_engine import Mem0Engine
+from pipecat_voicectx.stores.mem0_import import Mem0Memory
 from pipecat_voicectx.stores.memory_folder import brains_path, clips_path, facts_path, is_memory
 from pipecat_voicectx.stores.page_store import PageStore, open_page_store
 
@@ -82,6 +83,7 @@ class MemoryAdmin:
         *,
         embedder: Embedder,
         make_engine: Callable[[Path, Embedder], MemoryEngine] | None = None,
+        create: bool = False,
     ) -> MemoryAdmin:
         """Opens a folder.
 
@@ -89,13 +91,14 @@ class MemoryAdmin:
             root: The folder that the bot was given.
             embedder: The one it was filled with.
             make_engine: Makes the engine from `facts_path(root)`; Mem0 on embedded Qdrant by default.
+            create: Whether a folder without a memory becomes one.
 
         Raises:
             StoreLockedError: A bot or another command holds the folder.
             EmbedderMismatchError: It was filled with another embedder.
             UnavailableError: There is no such folder, or it cannot be opened.
         """
-        if not await asyncio.to_thread(is_memory, root):
+        if not create and not await asyncio.to_thread(is_memory, root):
             raise UnavailableError(
                 f"there is no memory at {root}: neither qdrant/ nor journal.jsonl is in it; give the folder that the "
                 "bot was given as store_path"
@@ -136,6 +139,23 @@ class MemoryAdmin:
         """Everything of one owner as plain JSON types."""
         pages = await asyncio.to_thread(self._store.export, owner)
         return {**(await self._memory(owner)).export(), "pages": pages}
+
+    async def take_over(self, owner: Owner, memories: Sequence[Mem0Memory]) -> int:
+        """Keeps Mem0's memories of an owner: as facts where they can be read, in their own words otherwise.
+
+        Taking over the same ones again changes nothing.
+
+        Returns:
+            How many facts there are of them now that were not there before.
+
+        Raises:
+            UnavailableError: The engine does not answer; what it had taken stays.
+        """
+        memory = await self._memory(owner)
+        before = len(memory.facts)
+        for each in memories:
+            await memory.remember(each.text, turn_id=f"mem0:{each.id}", wall_secs=each.created_wall_secs)
+        return len(memory.facts) - before
 
     async def consolidate(self, owner: Owner, *, now_wall_secs: float) -> ConsolidationPlan:
         """Handles pages that were left unhandled, then consolidates and saves.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipecat_voicectx.commands import memory as command
-from pipecat_voicectx.errors import UnavailableError, UsageError
+from pipecat_voicectx.errors import BadInputError, UnavailableError, UsageError
 from pipecat_voicectx.memory.pages import BotTextSource, Owner, VoicePage, page_id
 from pipecat_voicectx.stores.embedders import AbsentEmbedder, Embedder, FastEmbedder, LexicalEmbedder
 from pipecat_voicectx.stores.memory_admin import MemoryAdmin
@@ -132,6 +132,46 @@ def test_looking_exporting_and_erasing_need_no_embedding_model(
     assert json.loads(capsys.readouterr().out)["pages"] == 0
 
 
+MEM0 = {
+    "results": [
+        {"id": "b", "memory": "I live in Oslo", "created_at": "2026-03-01T10:00:00+00:00"},
+        {"id": "a", "memory": "User prefers window seats on trains", "created_at": "2026-02-01T10:00:00"},
+    ]
+}
+
+
+def test_what_mem0_kept_is_taken_over_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, root = tmp_path / "mem0.json", tmp_path / "new"
+    source.write_text(json.dumps(MEM0))
+    told = []
+    for _ in range(2):
+        assert run(root, "import", "--user", "ann-17", "--from", str(source)) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    assert told == [{"memories": 2, "new_facts": 2}, {"memories": 2, "new_facts": 0}]
+    assert run(root, "export", "--user", "ann-17") == 0
+    exported = capsys.readouterr().out
+    assert "Oslo" in exported
+    assert "window seats on trains" in exported
+    assert run(root, "erase", "--user", "ann-17", "--yes") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("no json", "is no JSON"),
+        ("{}", "get_all"),
+        ('[{"id": "a"}]', 'memory 1 needs an "id" and a "memory"'),
+        ('[{"id": "a", "memory": "x", "created_at": "soon"}]', "ISO 8601"),
+    ],
+)
+def test_a_file_that_is_not_mem0_s_makes_no_memory(text: str, told: str, tmp_path: Path) -> None:
+    source = tmp_path / "mem0.json"
+    source.write_text(text)
+    with pytest.raises(BadInputError, match=told):
+        run(tmp_path / "new", "import", "--user", "ann-17", "--from", str(source))
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_folder_that_holds_no_memory_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UnavailableError, match="no memory"):
@@ -142,6 +182,8 @@ def test_a_folder_that_holds_no_memory_is_left_as_it_is(tmp_path: Path) -> None:
 def test_wrong_calls_are_one_clear_line(root: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs --user"):
         run(root, "export")
+    with pytest.raises(UsageError, match="needs --from FILE"):
+        run(root, "import", "--user", "ann-17")
     with pytest.raises(UsageError, match="nothing was erased"):
         run(root, "erase", "--user", "ann-17")
     with pytest.raises(UnavailableError, match="no memory"):
