@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from pipecat_voicectx.memory.facts import USER, Fact, content_words
+from pipecat_voicectx.memory.facts import USER, Cardinality, Fact, content_words
 from pipecat_voicectx.memory.frames import WORKING
 from pipecat_voicectx.memory.turnovers import stems
 
@@ -41,6 +41,15 @@ def _shared(wanted: frozenset[str], there: frozenset[str]) -> int:
     )
 
 
+def _shared_with(fact: Fact, wanted: frozenset[str]) -> int:
+    shared = _shared(wanted, stems(_all_of(fact)))
+    if fact.cardinality is Cardinality.MANY and shared < len(wanted):
+        # Of the many things that somebody likes, "that i like tea" means none but tea.
+        named = _shared(wanted, stems(f"{fact.subject} {fact.value}"))
+        return shared if named else 0
+    return shared
+
+
 def _says_where(fact: Fact) -> bool:
     return fact.attribute in _PLACES or (
         fact.attribute == "be"
@@ -69,7 +78,7 @@ def to_forget(about: str, facts: Collection[Fact]) -> list[Fact]:
     if exact:
         return exact
     wanted = stems(about) - _NO_TOPIC
-    shared = {fact.id: _shared(wanted, stems(_all_of(fact))) for fact in facts}
+    shared = {fact.id: _shared_with(fact, wanted) for fact in facts}
     most = max(shared.values(), default=0)
     if most * 2 < max(1, len(wanted)):
         return []  # one word of three in common is something else

@@ -157,6 +157,7 @@ class FactMemoryCore:
         changes = extraction.changes if self._schema is None else self._schema.admit(extraction.changes)
         changes = tuple(_resolved(change, before) for change in changes)
         self._forget_unread(turn, changes)
+        await self._keep_requests(turn, changes)
         operations = await self._reconcile(turn, changes, later_turns, aside=one_of_many)
         of_call = turn.session_id == self._session_id
         if of_call:
@@ -171,6 +172,22 @@ class FactMemoryCore:
             self._affects += affects
         self.status.turns += 1
         return operations
+
+    async def _keep_requests(self, turn: FactTurn, changes: Sequence[Change]) -> None:
+        """A spoken request to forget is kept until the engine has done it: its page is emptied like those it means."""
+        asked = [each for each in changes if isinstance(each, Retraction)]
+        if not asked or self._engine is None:
+            return
+        topics = [each.about for each in asked if each.about]
+        topics += [f"{said.attribute} {said.value}" for each in asked for said in each.of or ()]
+        requests = self._known.brains.requests
+        for topic in topics:
+            request = MemoryRequest(
+                kind=RequestKind.FORGET, text=topic, turn_id=turn.turn_id, wall_secs=turn.wall_secs
+            )
+            if request not in requests:
+                requests.append(request)
+        await self._save_state()
 
     def _forget_unread(
         self, turn: FactTurn, changes: Sequence[Change], later_turns: Collection[str] = ()

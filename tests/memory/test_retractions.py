@@ -66,6 +66,14 @@ def test_what_is_to_be_forgotten_is_not_stated_by_the_request(request_to_forget:
     assert statements("i have a dog", request_to_forget) == statements()
 
 
+def test_of_many_things_that_are_liked_only_the_one_that_is_named_is_forgotten() -> None:
+    # Found by tests/properties/test_fact_life.py: with tea forgotten already, all other likes went.
+    assert statements("i like cycling", "please forget that i like tea") == statements("i like cycling")
+    assert statements("i like cycling", "i like tea", "please forget that i like tea") == statements(
+        "i like cycling"
+    )
+
+
 def test_what_is_not_to_be_forgotten_is_stated() -> None:
     for text in ("please don't forget that i have a dog", "please remember that i have a dog"):
         assert statements(text) == statements("i have a dog")

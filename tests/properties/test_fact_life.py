@@ -110,8 +110,9 @@ class FactLife(RuleBasedStateMachine):
             assert self.memory.status.unwritten == 0
             self._begin(with_pages=False)
             assert self._known() == self._expected(), "the engine alone has it all"
-            texts = [record.text for record, _ in self.engine.items.values()]
-            assert len(set(texts)) == len(texts), "nothing is there twice"
+            assert len(self.engine.items) == len(self.memory.facts)
+            current = [fact.statement for fact in current_facts(self.memory.facts)]
+            assert len(set(current)) == len(current), "nothing is there twice"
             erased = self._now(self.memory.erase())
             assert erased.left == 0
             assert self._known() == set()

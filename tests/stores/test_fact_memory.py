@@ -281,6 +281,36 @@ def test_a_request_that_a_crash_left_undone_spares_what_was_said_after_it(
     asyncio.run(body())
 
 
+def test_what_was_to_be_forgotten_while_the_engine_was_away_is_not_back_in_the_next_call(
+    tmp_path: Path,
+) -> None:
+    # Found by tests/properties/test_fact_life.py: the page that asked for it is emptied like those it means.
+    async def body() -> None:
+        engine = FaultyEngine()
+        first = memory(engine, state_dir=tmp_path)
+        await first.open()
+        await say(first, "i live in leeds", "i like tea")
+        engine.otherwise = EngineFault.RAISE
+        second = memory(engine, session="s2", state_dir=tmp_path)
+        with pytest.raises(UnavailableError):
+            await second.open()
+        asked = page(0, "please forget where i live", session="s2")
+        await second.add_turn(FactTurn.from_page(asked))
+        assert asked.id in second.take_forgotten_turns()
+        await second.end_session(now_wall_secs=T0 + 60)
+        engine.otherwise = EngineFault.NONE
+        third = memory(engine, session="s3", state_dir=tmp_path)
+        await third.open([emptied_page(asked)])
+        assert known(third) == {"The user likes tea."}
+        assert [record.text for record, _ in engine.items.values()] == ["The user likes tea."]
+        kept = json.loads(only_file(tmp_path).read_text())
+        assert kept["requests"] == [], "struck off once it is done"
+        assert "leeds" not in only_file(tmp_path).read_text()
+        await engine.close()
+
+    asyncio.run(body())
+
+
 def test_a_bots_question_helps_to_read_the_answer_after_a_restart() -> None:
     async def body() -> None:
         target = memory(None)
