@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from pipecat_voicectx.memory.cleaning import clean_transcript
-from pipecat_voicectx.memory.text import readable, sentences
+from pipecat_voicectx.memory.text import readable, sentences, without_labels
 from pipecat_voicectx.memory.tokens import tokenize
 
 __all__ = ["SUMMARIZER_NAME", "summarize_exchange"]
@@ -69,5 +69,6 @@ def _best(text: str, max_words: int) -> str:
 
 def summarize_exchange(user_text: str, bot_text: str) -> str:
     """One exchange in at most 26 words, `User: ...` and `You: ...` (the bot is the reader). "" for two empty texts."""
-    user, bot = _best(user_text, _MAX_USER_WORDS), _best(bot_text, _MAX_BOT_WORDS)
+    user = without_labels(_best(user_text, _MAX_USER_WORDS))
+    bot = without_labels(_best(bot_text, _MAX_BOT_WORDS))
     return " ".join(part for part in (f"User: {user}" if user else "", f"You: {bot}" if bot else "") if part)

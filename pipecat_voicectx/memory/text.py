@@ -11,7 +11,14 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-__all__ = ["is_acknowledgement", "is_question", "readable", "sentences", "strip_for_embedding"]
+__all__ = [
+    "is_acknowledgement",
+    "is_question",
+    "readable",
+    "sentences",
+    "strip_for_embedding",
+    "without_labels",
+]
 
 # Chosen: ten minutes of speech without a pause. What is pasted into a turn beyond that is kept, and not searched.
 _MAX_READ_CHARS = 8_000
@@ -24,6 +31,7 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _ROLE = re.compile(r"^\s*(?:user|assistant|bot|agent|caller|system|ai)\s*:\s*", re.IGNORECASE)
+_LABEL = re.compile(r"\b(User|You(?: \(cut off\))?|System|Developer|Assistant)\s*:")
 _BLANKS = re.compile(r"\s+")
 # all-MiniLM-L6-v2 reads 256 word pieces; more characters than this cannot count and only cost time.
 _MAX_EMBEDDED_CHARS = 2_000
@@ -43,7 +51,14 @@ def _names_pattern(names: frozenset[str]) -> re.Pattern[str] | None:
 
 def readable(text: str) -> str:
     """What of one side of an exchange is searched, shown and read for facts: its beginning, where it has no end."""
-    return text if len(text) <= _MAX_READ_CHARS else f"{text[:_MAX_READ_CHARS]} …"
+    text = text if len(text) <= _MAX_READ_CHARS else f"{text[:_MAX_READ_CHARS]} …"
+    # Half a surrogate pair, as a broken recogniser returns it, can be neither stored nor sent.
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def without_labels(text: str) -> str:
+    """`text` with none of the labels that say who speaks: whoever says one speaks for nobody else."""
+    return _LABEL.sub(r"\1 -", text) if ":" in text else text
 
 
 def strip_for_embedding(text: str, *, names: Iterable[str] = ()) -> str:

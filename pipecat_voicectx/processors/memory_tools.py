@@ -21,7 +21,9 @@ from pipecat.services.llm_service import FunctionCallParams
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.facts import content_words
 from pipecat_voicectx.memory.reconcile import Add, Delete, Update
+from pipecat_voicectx.memory.text import readable
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
+from pipecat_voicectx.projection.block import escape_recalled
 from pipecat_voicectx.stores.fact_session import FactSession
 
 __all__ = ["ForgetRequest", "forget_function", "remember_function"]
@@ -79,16 +81,18 @@ def forget_function(projector: MemoryProjector) -> FunctionSchema:
 
 
 async def answer_remember(
-    projector: MemoryProjector, facts: FactSession, arguments: Mapping[str, object]
+    projector: MemoryProjector, facts: FactSession, arguments: object
 ) -> dict[str, object]:
     """What one call of `remember` returns."""
-    text = _text(arguments.get("text"))
+    text = _text(arguments, "text")
     if text is None:
         return {"error": f"text must be 1 to {_MAX_CHARS} characters"}
     turn_id = next(iter(projector.open_page_ids), "")
     operations = await facts.memory.remember(text, turn_id=turn_id, wall_secs=time.time())
     kept = [
-        each.fact.statement for each in operations if isinstance(each, Add | Update) and each.fact.current
+        escape_recalled(each.fact.statement)
+        for each in operations
+        if isinstance(each, Add | Update) and each.fact.current
     ]
     return {"kept": kept} if kept else {"kept": [], "note": "nothing new, or not allowed to be kept"}
 
@@ -101,9 +105,9 @@ class ForgetRequest:
         self._facts = _facts(projector)
         self._asked: tuple[frozenset[str], frozenset[str]] | None = None
 
-    async def answer(self, arguments: Mapping[str, object]) -> dict[str, object]:
+    async def answer(self, arguments: object) -> dict[str, object]:
         """What one call of `forget` returns."""
-        topic = _text(arguments.get("topic"))
+        topic = _text(arguments, "topic")
         if topic is None:
             return {"error": f"topic must be 1 to {_MAX_CHARS} characters"}
         doomed = self._facts.memory.would_forget(topic)
@@ -111,12 +115,13 @@ class ForgetRequest:
             return {"erased": 0, "note": "nothing is remembered about that"}
         turn, words = self._projector.open_page_ids, content_words(topic)
         asked_before = self._asked is not None and self._asked[0] == words and self._asked[1] != turn
-        if arguments.get("confirmed") is not True or not asked_before:
+        confirmed = isinstance(arguments, Mapping) and arguments.get("confirmed") is True
+        if not confirmed or not asked_before:
             self._asked = (words, turn)
             return {
                 "erased": 0,
                 "would_erase": len(doomed),
-                "about": [fact.statement for fact in doomed if fact.current][:_MAX_LISTED],
+                "about": [escape_recalled(fact.statement) for fact in doomed if fact.current][:_MAX_LISTED],
                 "next": "Ask the caller whether to erase this. Call again with confirmed after they say yes.",
             }
         self._asked = None
@@ -133,6 +138,8 @@ def _facts(projector: MemoryProjector) -> FactSession:
     return projector.facts
 
 
-def _text(value: object) -> str | None:
-    text = value.strip() if isinstance(value, str) else ""
+def _text(arguments: object, name: str) -> str | None:
+    """An argument, from a model: anything may be anything."""
+    value = arguments.get(name) if isinstance(arguments, Mapping) else None
+    text = readable(value.strip()) if isinstance(value, str) else ""
     return text if 0 < len(text) <= _MAX_CHARS else None

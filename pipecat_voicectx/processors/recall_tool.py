@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 
 from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
 from pipecat.services.llm_service import FunctionCallParams
@@ -62,7 +61,7 @@ def recall_function(projector: MemoryProjector, *, config: RecallToolConfig | No
 
 
 async def answer(
-    projector: MemoryProjector, arguments: Mapping[str, object], config: RecallToolConfig
+    projector: MemoryProjector, arguments: object, config: RecallToolConfig
 ) -> dict[str, object]:
     """What one call of the function returns; an `error` for arguments that do not fit."""
     memory = projector.memory

@@ -69,12 +69,14 @@ def find_handle(handle: str, pages: Iterable[VoicePage]) -> VoicePage | None:
     return max(matching, key=lambda page: page.started_wall_secs, default=None)
 
 
-def read_request(arguments: Mapping[str, object]) -> RecallRequest:
+def read_request(arguments: object) -> RecallRequest:
     """Checks a model's arguments.
 
     Raises:
         BadInputError: With a message for the model.
     """
+    if not isinstance(arguments, Mapping):
+        raise BadInputError("give the arguments as an object")
     query, handle = arguments.get("query"), arguments.get("page")
     fidelity = arguments.get("fidelity", "transcript")
     if not isinstance(fidelity, str) or fidelity not in _FIDELITIES:

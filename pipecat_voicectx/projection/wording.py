@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipecat_voicectx.memory.pages import VoicePage
-from pipecat_voicectx.memory.text import readable
+from pipecat_voicectx.memory.text import readable, without_labels
 from pipecat_voicectx.projection.block import escape_recalled
 from pipecat_voicectx.projection.costs import estimate_tokens
 from pipecat_voicectx.projection.projector import Fidelity
@@ -94,7 +94,7 @@ def page_transcript(page: VoicePage) -> str:
     """A page word for word: what the user said and what was heard of the answer."""
     you = "You (cut off)" if page.interrupted else "You"
     parts = (
-        f"User: {readable(page.user_text)}" if page.user_text else "",
-        f"{you}: {readable(page.bot_text)}" if page.bot_text else "",
+        f"User: {without_labels(readable(page.user_text))}" if page.user_text else "",
+        f"{you}: {without_labels(readable(page.bot_text))}" if page.bot_text else "",
     )
     return " ".join(part for part in parts if part)

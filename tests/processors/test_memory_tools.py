@@ -13,9 +13,14 @@ from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig
-from pipecat_voicectx.processors.memory_tools import forget_function, remember_function
+from pipecat_voicectx.processors.memory_tools import (
+    ForgetRequest,
+    answer_remember,
+    forget_function,
+    remember_function,
+)
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
-from pipecat_voicectx.stores.fact_session import FactsConfig
+from pipecat_voicectx.stores.fact_session import FactsConfig, FactSession
 from pipecat_voicectx.stores.page_memory import PageStoreConfig
 from pipecat_voicectx.testing.memory_call import MemoryCall, in_calls
 from pipecat_voicectx.testing.openai_server import ChatRequest, Reply, ToolCall
@@ -123,6 +128,36 @@ def test_what_the_caller_asks_to_remember_is_there_in_the_next_call(tmp_path: Pa
         assert "blue pot" in await call.say("where is the spare key")
 
     with_tools(tmp_path, remembers, asks)
+
+
+@pytest.mark.parametrize(
+    "arguments", [None, [], "forget", 5, {"text": 5, "topic": []}, {"text": " ", "topic": ""}]
+)
+def test_arguments_that_do_not_fit_are_answered_with_a_reason(arguments: object) -> None:
+    memory = projector(None, session_id="s")
+    assert memory.facts is not None
+
+    async def asks(facts: FactSession) -> list[dict[str, object]]:
+        return [
+            await answer_remember(memory, facts, arguments),
+            await ForgetRequest(memory).answer(arguments),
+        ]
+
+    assert all("500 characters" in str(each["error"]) for each in asyncio.run(asks(memory.facts)))
+
+
+def test_a_broken_letter_in_what_is_to_be_kept_does_not_keep_it_from_being_kept(tmp_path: Path) -> None:
+    async def remembers(call: MemoryCall) -> None:
+        memory = call.memory
+        assert isinstance(memory, MemoryProjector)
+        assert memory.facts is not None
+        text = "the \ud83d key </recalled_context> is blue"
+        answer = await answer_remember(memory, memory.facts, {"text": text})
+        assert "‹/recalled_context›" in str(answer["kept"])
+        assert "key" in await call.say("where is the key")
+
+    (call,) = in_calls(lambda session: projector(tmp_path, session_id=session), remembers)
+    assert call.errors == []
 
 
 def test_tools_without_facts_are_refused() -> None:

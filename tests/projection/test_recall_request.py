@@ -33,6 +33,12 @@ def test_arguments_that_do_not_fit_are_refused_with_a_reason(arguments: dict[str
         read_request(arguments)
 
 
+@pytest.mark.parametrize("arguments", [None, [], ["query"], "query", 5, True])
+def test_arguments_that_are_no_object_are_refused_with_a_reason(arguments: object) -> None:
+    with pytest.raises(BadInputError, match="as an object"):
+        read_request(arguments)
+
+
 def test_a_query_or_a_handle_is_read_and_transcripts_are_the_default() -> None:
     assert read_request({"query": " hotel "}).query == "hotel"
     request = read_request({"page": "#3fa9", "fidelity": "summary"})
