@@ -85,15 +85,15 @@ def test_bounds_below_one_are_refused() -> None:
 def test_whatever_came_the_pinned_and_the_newest_stay_and_no_call_is_parted(
     kinds: list[str], keep: int
 ) -> None:
-    names, calls = [], 0
+    names, calls, is_open = [], 0, False  # a server gives no call the id of another
     for number, kind in enumerate(kinds):
         if kind == "c":
-            calls += 1
+            calls, is_open = calls + 1, True
             names.append(f"c{number}:{calls}")
         elif kind == "r":
-            if calls:
+            if is_open:
                 names.append(f"r{number}:{calls}")
-                calls = 0
+                is_open = False
         else:
             names.append(f"{kind}{number}")
     made = window(*names, keep=keep)
