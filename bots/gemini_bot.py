@@ -22,7 +22,7 @@ from pipecat.workers.runner import WorkerRunner
 
 from pipecat_voicectx import VoiceContext
 from pipecat_voicectx.demo.startup import prepare
-from pipecat_voicectx.inspector.mount import show
+from pipecat_voicectx.inspector.mount import mount_on_runner, show
 
 INSTRUCTIONS = (
     "You are Ada, the travel assistant of a small agency, on the phone. Speak in short, plain sentences."
@@ -80,5 +80,5 @@ if __name__ == "__main__":
         sys.exit("gemini_bot: GOOGLE_API_KEY is missing; without a key there is `voicectx demo`")
     from pipecat.runner.run import main
 
-    prepare()  # memory, and the inspector at http://localhost:7860/voicectx
+    prepare(show=mount_on_runner)  # what the plugin does, at http://localhost:7860/voicectx
     main()

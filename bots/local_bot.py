@@ -37,7 +37,7 @@ from pipecat_voicectx.demo.parts import (
 )
 from pipecat_voicectx.demo.startup import preload
 from pipecat_voicectx.demo.trips import FIND_TRIPS, find_trips
-from pipecat_voicectx.inspector.mount import show
+from pipecat_voicectx.inspector.mount import mount_on_runner, show
 
 SYSTEM_PROMPT = (
     "You are Ada, the travel assistant of a small agency, on the phone. Speak in short, plain sentences without "
@@ -163,5 +163,5 @@ async def bot(runner_args: RunnerArguments) -> None:
 if __name__ == "__main__":
     from pipecat.runner.run import main
 
-    preload(transport_params)  # says what is missing, and shows the inspector
+    preload(transport_params, show=mount_on_runner)  # what the plugin does, at http://localhost:7860/voicectx
     main()

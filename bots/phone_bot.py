@@ -26,7 +26,7 @@ from pipecat_voicectx import VoiceContext
 from pipecat_voicectx.demo.parts import BotSettings, choose_embedder, choose_parts
 from pipecat_voicectx.demo.startup import preload
 from pipecat_voicectx.demo.trips import FIND_TRIPS, find_trips
-from pipecat_voicectx.inspector.mount import show
+from pipecat_voicectx.inspector.mount import mount_on_runner, show
 from pipecat_voicectx.sources.caller_id import caller_number
 
 SYSTEM_PROMPT = (
@@ -103,5 +103,7 @@ async def bot(runner_args: RunnerArguments) -> None:
 if __name__ == "__main__":
     from pipecat.runner.run import main
 
-    preload(transport_params)  # says what is missing, and shows the inspector
+    preload(
+        transport_params, show=mount_on_runner
+    )  # at http://localhost:7860/voicectx; never through the tunnel
     main()

@@ -8,14 +8,13 @@ import itertools
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from pipecat_voicectx.demo.llm_host import SCRIPTED_LLM_ENV
 from pipecat_voicectx.demo.parts import EMBEDDINGS_ENV, WHISPER_ENV, BotSettings, local_embedder
 from pipecat_voicectx.errors import UnavailableError, UsageError
-from pipecat_voicectx.inspector.mount import mount_on_runner
 
 __all__ = [
     "load_memory",
@@ -72,32 +71,33 @@ def wrong_settings(environ: Mapping[str, str]) -> str | None:
     return None
 
 
-def preload(transports: Collection[str] = ()) -> None:
+def preload(transports: Collection[str], *, show: Callable[[], object]) -> None:
     """For the bots on OpenAI's chat: checks, then `prepare`.
 
     Exits with code 2 and one line when something is missing or wrong.
 
     Args:
-        transports: What the bot can be asked for with `-t`; empty: whatever Pipecat's runner has.
+        transports: What the bot can be asked for with `-t`.
+        show: Puts the inspector beside Pipecat's runner.
     """
     words = sys.argv[1:]
     problem = (
         missing_to_think(os.environ)
-        or (missing_transport(words, transports) if transports else None)
+        or missing_transport(words, transports)
         or missing_for_daily(words, os.environ)
         or wrong_settings(os.environ)
     )
     if problem:
         _stop(problem)
-    prepare()
+    prepare(show=show)
 
 
-def prepare() -> None:
-    """`load_memory`, and the inspector beside the runner; exits with code 2 and one line when a setting is wrong."""
+def prepare(*, show: Callable[[], object]) -> None:
+    """`load_memory` and `show`; exits with code 2 and one line when a setting is wrong."""
     try:
         if BotSettings.of_session(None).plugin:
             load_memory()
-        mount_on_runner()  # what the plugin does, at http://localhost:7860/voicectx; never through a tunnel
+        show()
     except UsageError as error:
         _stop(str(error))
 

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from pipecat_voicectx.demo.startup import missing_transport, preload, wrong_settings
+from pipecat_voicectx.inspector.mount import mount_on_runner
 
 TRANSPORTS = ("webrtc", "daily", "eval")
 
@@ -36,7 +37,7 @@ def test_a_setting_that_cannot_be_used_is_one_line_and_exit_code_2(
     monkeypatch.setenv(setting, value)
     monkeypatch.setattr(sys, "argv", ["bot.py"])
     with pytest.raises(SystemExit) as stopped:
-        preload(TRANSPORTS)
+        preload(TRANSPORTS, show=mount_on_runner)
     assert stopped.value.code == 2
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1
