@@ -167,10 +167,13 @@ def run(folder: Path, command: str) -> str:
 def test_the_commands_of_the_privacy_page_run_as_they_stand(tmp_path: Path) -> None:
     a_memory(tmp_path / "voicectx_store")
     # As they stand, but for the embedder, which would be fetched.
-    named = [f"{c} --lexical" for page, c in COMMANDS if page == "privacy.md" and c.startswith("voicectx")]
+    of_page = [command for page, command in COMMANDS if page == "privacy.md"]
+    named = [f"{command} --lexical" for command in of_page if command.startswith("voicectx memory")]
     by_name = {shlex.split(command)[2]: command for command in named}
     assert set(by_name) == {"inspect", "export", "erase"}
     assert '"pages": 1' in run(tmp_path, by_name["inspect"])
+    (check_up,) = (command for command in of_page if command.startswith("voicectx doctor"))
+    assert "free; embedder" in run(tmp_path, check_up)
     assert "I have a dog." in run(tmp_path, by_name["export"])
     assert '"proven": true' in run(tmp_path, f"{by_name['erase']} --yes")
     assert "I have a dog." not in run(tmp_path, by_name["export"])

@@ -24,7 +24,7 @@ PAGES = [
     ROOT / "pipecat_voicectx" / "client" / "README.md",
 ]
 # Further than the next page nothing is looked up; these are what the pages name on the network.
-OUTSIDE = ("https://github.com/pipecat-ai/pipecat", "https://semver.org", "http://localhost:7860")
+OUTSIDE = ("https://github.com/pipecat-ai/", "https://semver.org", "http://localhost:7860")
 
 
 def blocks(page: Path, language: str) -> list[str]:
