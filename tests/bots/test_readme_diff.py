@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,35 @@ def test_the_diff_is_small_and_fits() -> None:
     assert len(added) <= 15
     assert "VoiceContext(" in patched
     assert "LLMContextAggregatorPair(" not in patched
+
+
+def test_all_but_the_last_hunk_fit_a_bot_that_pipecat_init_wrote(tmp_path: Path) -> None:
+    pytest.importorskip("questionary", reason="pip install 'pipecat-ai[cli]': Pipecat's command line")
+    words = [
+        "init",
+        "made",
+        "--no-context-hub",
+        "--bot-type",
+        "web",
+        "--transport",
+        "smallwebrtc",
+        "--mode",
+        "cascade",
+    ]
+    services = ["--stt", "openai_stt", "--llm", "openai_llm", "--tts", "openai_tts"]
+    made = subprocess.run(
+        [sys.executable, "-c", "from pipecat.cli.main import run; run()", *words, *services],
+        capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stdout + made.stderr
+    hunks = readme_diff().split("@@\n")
+    assert "show(worker" in hunks[-1]  # goes below the worker, as the README says
+    lines = (tmp_path / "made" / "server" / "bot.py").read_text().splitlines(keepends=True)
+    without_comments = "".join(line for line in lines if not line.lstrip().startswith("#"))
+    patched = applied("@@\n".join(hunks[:-1]), without_comments)
+    ast.parse(patched)
+    assert "Pipeline(voice.processors())" in patched
+    assert "user_aggregator" not in patched
 
 
 async def watch(url: str, kinds: Counter[str], errors: list[str], seen: asyncio.Event) -> None:
