@@ -15,7 +15,7 @@ REAL_TIME := --reruns 1
 # Extra words for pytest or for a command, e.g. `make unit ARGS="-k ledger"`.
 ARGS ?=
 
-.PHONY: help setup demo test check faults examples lint format types unit pipeline packaging peers browser pythons orders soak soak-short fuzz fuzz-short bench bot clean
+.PHONY: help setup demo test check faults examples lint format types unit pipeline packaging peers browser pythons orders soak soak-short fuzz fuzz-short properties bench bot clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -97,6 +97,10 @@ soak: $(STAMP) ## four simulated hours of one call, and a thousand short ones
 soak-short: $(STAMP)
 	@echo "== soak, short form"
 	@$(PYTEST) tests/soak $(ARGS)
+
+properties: $(STAMP) ## whole calls, stores and lifecycles at random, many times over; hours
+	@echo "== properties: 2,000 examples, 160 whole calls"
+	@HYPOTHESIS_PROFILE=soak $(PYTEST) tests/properties -o faulthandler_timeout=0 $(ARGS)
 
 bench: $(STAMP) ## quick form of every bench
 	@$(BIN)/voicectx bench all --quick $(ARGS)
