@@ -77,6 +77,10 @@ def _differing(recorded: Json, now: Json) -> tuple[Json, Json]:
 def _write_page(path: Path, out: Path, *, show: bool) -> None:
     from pipecat_voicectx.inspector.pages import recorded_page
 
+    if out.absolute() == path.absolute():
+        raise UsageError(
+            f"the page would take the place of the recording {path}; name another with --out PAGE"
+        )
     page = recorded_page(path)
     try:
         out.write_text(page, encoding="utf-8", errors="backslashreplace")

@@ -159,8 +159,10 @@ def read_session(path: Path) -> tuple[SessionHeader, Iterator[dict[str, Json]]]:
             raise BadInputError(f"{path} is larger than {_MAX_FILE_BYTES // 1_000_000} MB; not one of ours")
         with path.open(encoding="utf-8") as file:
             first = _parsed(file.readline(_MAX_LINE_CHARS))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInputError(f"{path} cannot be read: {type(error).__name__}") from error
+    except OSError as error:
+        raise BadInputError(f"{path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path} cannot be read: it is no text, so no recorded session") from error
     if first is None or "session" not in first:
         raise BadInputError(f"{path} is no recorded session: its first line is no header of SessionRecorder")
     header = cast(SessionHeader, decode(SessionHeader, first["session"]))

@@ -52,11 +52,26 @@ def test_the_check_says_the_same_or_what_differs(
     assert "turn_hold." in capsys.readouterr().out
 
 
+def test_a_page_never_takes_the_place_of_its_recording(
+    recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = tmp_path / "call.html"
+    named.write_bytes(recording.read_bytes())
+    assert main(["inspect", str(named)]) == 2
+    assert "--out" in capsys.readouterr().err
+    assert named.read_bytes() == recording.read_bytes()
+
+
 def test_what_cannot_be_read_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text("{}\n")
     assert main(["inspect", str(other)]) == 2
     assert "no recorded session" in capsys.readouterr().err
+    assert main(["inspect", str(tmp_path / "nowhere.jsonl")]) == 2
+    assert "No such file" in capsys.readouterr().err
+    other.write_bytes(b"\xff\xfe\x00")
+    assert main(["inspect", str(other)]) == 2
+    assert "no text" in capsys.readouterr().err
     assert main(["inspect"]) == 2
     assert "docs/inspector.md" in capsys.readouterr().err
 
