@@ -9,7 +9,17 @@ from pipecat_voicectx.memory.facts import USER, Cardinality, Fact, content_words
 from pipecat_voicectx.memory.frames import WORKING
 from pipecat_voicectx.memory.turnovers import stems
 
-__all__ = ["to_forget"]
+__all__ = ["means_everything", "to_forget"]
+
+_EVERYTHING = re.compile(
+    r"(?:please )?(?:everything|it all|all(?: of it)?)"
+    r"(?: (?:that )?(?:you|we|i)(?: have|'ve)?(?: ever)?"
+    r" (?:know|knew|have|remember|stored?|saved?|kept|said|told you))?"
+    r"(?: (?:about|on|of) (?:me|us|myself))?|"
+    r"(?:all )?(?:of )?my (?:whole |entire )?(?:data|memory|memories|history|profile)|"
+    r"(?:all )?(?:(?:the )?data|information) (?:about|on) me|me",
+    re.IGNORECASE,
+)
 
 _WHERE = re.compile(r"^where (?:i|we)\b.*\b(?:live|living|stay|staying|sleep|am|are|reside)\b", re.IGNORECASE)
 _PLACES = frozenset({"live in", "be staying", "stay", "live", "address", "home", "move", "reside"})
@@ -59,6 +69,11 @@ def _says_where(fact: Fact) -> bool:
 
 def _all_of(fact: Fact) -> str:
     return f"{fact.subject} {fact.attribute} {fact.value} {fact.statement}"
+
+
+def means_everything(topic: str) -> bool:
+    """Whether a topic is no topic but all that is known of the caller."""
+    return _EVERYTHING.fullmatch(topic.strip(" .!?,")) is not None
 
 
 def to_forget(about: str, facts: Collection[Fact]) -> list[Fact]:

@@ -387,6 +387,18 @@ class MemoryProjector(BackgroundWork):
         await audio.make_ready(pages, timeout_secs=_RECORDING_WAIT_SECS)
         return self._planner.attach([page.id for page in pages])
 
+    async def forget_everything(self) -> None:
+        """All that is kept of the caller goes: facts, pages of all calls, recordings. Ask back before.
+
+        Raises:
+            VoiceContextError: The disk or a database does not take it; ask again.
+        """
+        if self._audio is not None:
+            await self._audio.erase(list(self._memory.pages.values()))
+        await self._memory.erase()
+        if self._facts is not None:
+            await self._facts.erase()
+
     async def _redact(self, page_ids: frozenset[str]) -> None:
         pages = [page for page_id in page_ids if (page := self._memory.pages.get(page_id)) is not None]
         if self._audio is not None:

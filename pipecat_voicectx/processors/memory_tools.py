@@ -18,8 +18,9 @@ from collections.abc import Mapping
 from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
 from pipecat.services.llm_service import FunctionCallParams
 
-from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.errors import UsageError, VoiceContextError
 from pipecat_voicectx.memory.facts import content_words
+from pipecat_voicectx.memory.forgotten import means_everything
 from pipecat_voicectx.memory.reconcile import Add, Delete, Update
 from pipecat_voicectx.memory.text import readable
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
@@ -110,8 +111,10 @@ class ForgetRequest:
         topic = _text(arguments, "topic")
         if topic is None:
             return {"error": f"topic must be 1 to {_MAX_CHARS} characters"}
-        doomed = self._facts.memory.would_forget(topic)
-        if not doomed:
+        everything = means_everything(topic)
+        memory = self._facts.memory
+        doomed = memory.facts if everything else memory.would_forget(topic)
+        if not doomed and not everything:
             return {"erased": 0, "note": "nothing is remembered about that"}
         turn, words = self._projector.open_page_ids, content_words(topic)
         asked_before = self._asked is not None and self._asked[0] == words and self._asked[1] != turn
@@ -120,16 +123,25 @@ class ForgetRequest:
             self._asked = (words, turn)
             return {
                 "erased": 0,
-                "would_erase": len(doomed),
+                "would_erase": "everything, earlier calls included" if everything else len(doomed),
                 "about": [escape_recalled(fact.statement) for fact in doomed if fact.current][:_MAX_LISTED],
                 "next": "Ask the caller whether to erase this. Call again with confirmed after they say yes.",
             }
         self._asked = None
+        if everything:
+            return await self._erase_everything(len(doomed))
         operations = await self._facts.memory.forget(
             topic, turn_id=next(iter(turn), ""), wall_secs=time.time()
         )
         self._facts.tell_forgotten()
         return {"erased": sum(isinstance(each, Delete) for each in operations)}
+
+    async def _erase_everything(self, facts: int) -> dict[str, object]:
+        try:
+            await self._projector.forget_everything()
+        except VoiceContextError as error:
+            return {"erased": 0, "error": f"not everything could be erased, try again: {error}"}
+        return {"erased": facts, "note": "everything, and what was said in earlier calls"}
 
 
 def _facts(projector: MemoryProjector) -> FactSession:

@@ -262,7 +262,7 @@ class FactMemory(FactMemoryCore):
         async with self._lock:
             self._writer.forget_everything()
             self._known, self._focus = KnownFacts(), ConversationFocus()
-            for kept in (self._affects, self._waiting, self._unsettled):
+            for kept in (self._affects, self._waiting, self._unsettled, self._heard, self._forgotten_turns):
                 kept.clear()
             self.session = SessionFacts()
             self._last_call_summary, self._open_issues = "", ()

@@ -366,6 +366,17 @@ class FactSession:
                 self._latest_pages.pop(page_id, None)
             self.on_forgotten(pages)
 
+    async def erase(self) -> None:
+        """Everything that is known of the caller goes, what waits to be read included.
+
+        Raises:
+            UnavailableError: The engine does not answer.
+        """
+        self._staged = self._pending = None
+        for kept in (self._queue, self._answers, self._latest_pages):
+            kept.clear()
+        await self.memory.erase()
+
     async def close(self, *, timeout_secs: float) -> None:
         """Reads what is left, runs the long horizon, writes and closes the engine, in `timeout_secs` at most."""
         if self._closed:

@@ -216,6 +216,16 @@ class PageMemory:
             ids = [page.id for page in emptied]
             await self._keeper.renew(ids, self._pages, worker=self._worker(), store=store)
 
+    async def erase(self) -> None:
+        """Everything of the owner goes: what is here is emptied, what is in the store is deleted with its threads.
+
+        Raises:
+            VoiceContextError: The disk or the database does not take it.
+        """
+        await self.redact(list(self._pages))
+        if self._store is not None:
+            await in_background(self._store.erase, self._owner)
+
     def add(self, page: VoicePage) -> PageWrite:
         """Makes a page searchable now. Await the returned write's `journaled`, then its `settled`."""
         if page.id in self._redacted:

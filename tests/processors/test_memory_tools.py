@@ -10,6 +10,7 @@ from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
 from pipecat.processors.aggregators.llm_context import LLMContext
 
 from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.memory.forgotten import means_everything
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
 from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig
@@ -105,6 +106,56 @@ def test_forgetting_asks_back_then_erases_facts_pages_and_files(tmp_path: Path) 
     with_tools(tmp_path, forgets, asks)
     assert files_with(tmp_path, secret) == []
     assert files_with(tmp_path, "green tea")
+
+
+def test_forgetting_everything_asks_back_then_leaves_no_word_on_the_disk(tmp_path: Path) -> None:
+    words = ("pumpernickel", "quibbleton", "hazelnut", "fizzbert")
+
+    async def earlier(call: MemoryCall) -> None:
+        await call.say("i live in quibbleton")
+        await call.say("what do you think of pumpernickel")  # a page that no fact rests on
+
+    async def forgets(call: MemoryCall) -> None:
+        await call.say("i'm allergic to hazelnuts")
+        await call.say("my dog is called fizzbert")
+        await call.say("yes eraser: everything you know about me")
+        assert "Ask the caller" in call.sent()
+        assert known(call)
+        await call.say("yes eraser: everything you know about me")
+        assert known(call) == set()
+        await asyncio.sleep(1)
+        await call.say("i like green tea")
+        await asyncio.sleep(1)
+
+    async def asks(call: MemoryCall) -> None:
+        sent = await call.say("where do i live and what am i allergic to")
+        assert not any(word in sent.casefold() for word in words)
+        assert known(call) == {"The user likes green tea."}
+
+    calls = with_tools(tmp_path, earlier, forgets, asks)
+    assert [each for call in calls for each in call.errors] == []
+    for word in words:
+        for form in (word, word.capitalize()):
+            assert files_with(tmp_path, form) == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "everything"),
+    [
+        ("everything", True),
+        ("Everything about me.", True),
+        ("all you know about me", True),
+        ("everything i told you", True),
+        ("all my data", True),
+        ("me", True),
+        ("everything about my brother", False),
+        ("everything i said about the trip", False),
+        ("all my flights", False),
+        ("my address", False),
+    ],
+)
+def test_everything_is_what_names_no_topic(topic: str, everything: bool) -> None:
+    assert means_everything(topic) is everything
 
 
 def test_a_request_to_forget_in_plain_words_empties_the_pages_too(tmp_path: Path) -> None:
