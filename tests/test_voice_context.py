@@ -88,7 +88,7 @@ def test_anonymous_callers_never_share_an_owner() -> None:
     first, second = make(), make()
     assert first.memory is not None
     assert second.memory is not None
-    assert first.memory._owner != second.memory._owner
+    assert first.memory.memory._owner != second.memory.memory._owner
 
 
 @pytest.mark.parametrize(("given", "expected"), [(5.0, 6.0), (9.0, 9.0)])
