@@ -64,8 +64,8 @@ def test_the_boundary_is_what_the_page_played(browser: Browser, bot: Bot) -> Non
         turn = bot.turns[-1]
         assert not turn.estimated
         truth = heard_words(page.evaluate("window.page.report()"), interrupted_at)
-        # Reading a long recording holds Python, and with it the bot in this process: its track owes the page that time and
-        # sends it at once. That must not be the next answer.
+        # Reading a long recording holds Python, and with it the bot in this process: its track owes the page that time
+        # and sends it at once. That must not be the next answer.
         page.wait_for_timeout(1000)
         errors_secs.append(abs(turn.played_samples / RATE_HZ - truth * WORD_SECS))
         assert abs(len(turn.heard_text.split()) - truth) <= 1.5
