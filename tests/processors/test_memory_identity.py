@@ -12,7 +12,6 @@ import pytest
 from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.processors.memory_projector import MemoryProjector
-from pipecat_voicectx.processors.memory_settings import MemoryProjectorConfig
 from pipecat_voicectx.stores.embedders import Embedder, LexicalEmbedder
 from pipecat_voicectx.stores.engine import MemoryEngine
 from pipecat_voicectx.stores.fact_session import FactsConfig, mem0_in_folder
@@ -21,22 +20,10 @@ from pipecat_voicectx.stores.page_memory import PageStoreConfig
 from pipecat_voicectx.stores.page_store import known_stores
 from pipecat_voicectx.testing.memory_call import MemoryCall, in_calls
 from pipecat_voicectx.testing.virtual_time import run
+from tests.processors.test_memory_tools import projector
 
 ANN, BOB = Owner(user_id="ann"), Owner(user_id="bob")
 NOBODY = Owner(user_id="anonymous-1")
-
-
-def projector(
-    folder: Path | None, *, session_id: str, owner: Owner, facts: FactsConfig | None = None
-) -> MemoryProjector:
-    return MemoryProjector(
-        owner=owner,
-        store=PageStoreConfig(path=folder) if folder is not None else None,
-        embedder=LexicalEmbedder(),
-        config=MemoryProjectorConfig(keep_exchanges=0),
-        session_id=session_id,
-        facts=facts or FactsConfig(),
-    )
 
 
 class SlowEmbedder(LexicalEmbedder):

@@ -31,14 +31,16 @@ from pipecat_voicectx.voice_context import VoiceContext, VoiceContextConfig
 ANN = Owner(user_id="ann")
 
 
-def projector(folder: Path | None, *, session_id: str, owner: Owner = ANN) -> MemoryProjector:
+def projector(
+    folder: Path | None, *, session_id: str, owner: Owner = ANN, facts: FactsConfig | None = None
+) -> MemoryProjector:
     return MemoryProjector(
         owner=owner,
         store=PageStoreConfig(path=folder) if folder is not None else None,
         embedder=LexicalEmbedder(),
         config=MemoryProjectorConfig(keep_exchanges=0),
         session_id=session_id,
-        facts=FactsConfig(),
+        facts=facts or FactsConfig(),
     )
 
 

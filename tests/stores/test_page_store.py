@@ -187,7 +187,7 @@ def test_a_database_that_fails_once_gets_the_page_with_the_next_write(store: Pag
 def test_an_earlier_version_that_the_database_did_not_take_never_comes_over_a_later_one(
     store: PageStore,
 ) -> None:
-    # Found by tests/properties/test_page_store_life.py.
+    # Of a kind that tests/properties/test_page_store_life.py looks for in any order.
     database = store._pages
     upsert, failures = database.upsert, [UnavailableError("away"), UnavailableError("away")]
 
@@ -208,7 +208,7 @@ def test_an_earlier_version_that_the_database_did_not_take_never_comes_over_a_la
 def test_an_owner_who_is_erased_while_their_pages_are_loaded_is_in_no_file(
     tmp_path: Path, store: PageStore
 ) -> None:
-    # Found by tests/properties/test_page_store_life.py.
+    # Of a kind that tests/properties/test_page_store_life.py looks for in any order.
     write(store, page(0, "my secret walrus", "noted"))
     # What is left to be done of the load is queued behind the erasure.
     store._thread.submit(lambda: (store._load(ANN, 10), store._erase(ANN))).result(10)
@@ -221,7 +221,7 @@ def test_an_owner_who_is_erased_while_their_pages_are_loaded_is_in_no_file(
 def test_what_is_redacted_in_an_outage_is_in_no_file_once_the_database_is_back(
     tmp_path: Path, store: PageStore
 ) -> None:
-    # Found by tests/properties/test_page_store_life.py.
+    # Of a kind that tests/properties/test_page_store_life.py looks for in any order.
     spoken = page(0, "my secret walrus", "noted")
     write(store, spoken)
     database = store._pages
