@@ -40,7 +40,10 @@ _pause = _Pause()
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """For a second or two of bulk work, in any thread; what others leave behind meanwhile is collected afterwards."""
+    """For a second or two of bulk work, in any thread; what others leave behind meanwhile is collected afterwards.
+
+    Not around a wait: a server that hangs would keep the collector off for as long.
+    """
     _pause.begin()
     try:
         yield

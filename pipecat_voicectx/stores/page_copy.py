@@ -24,6 +24,7 @@ from loguru import logger
 from pipecat_voicectx.errors import BadInputError, UnavailableError
 from pipecat_voicectx.memory.pages import PAGE_SCHEMA_VERSION, Owner, VoicePage
 from pipecat_voicectx.memory.turn_terms import TERMS_VERSION, TurnTerms
+from pipecat_voicectx.stores.collector import no_collections
 from pipecat_voicectx.stores.stored_pages import EmbedderStamp, StoredPage, StoredThread
 
 __all__ = ["PageCopy"]
@@ -80,7 +81,8 @@ class PageCopy:
             (owner.user_id, owner.agent_id, limit),
         )
         try:
-            return self._unpacked(rows[::-1], owner)
+            with no_collections():
+                return self._unpacked(rows[::-1], owner)
         except (BadInputError, ValueError, TypeError) as error:
             logger.warning("the copy of the pages is damaged and made anew: {}", type(error).__name__)
             self.discard()

@@ -91,8 +91,8 @@ def load_pages(config: PageStoreConfig, *, owner: Owner, embedder: Embedder) -> 
         journal_dir=config.journal_dir,
     )
     try:
+        stored = store.load(owner, limit=config.load_limit)
         with no_collections():
-            stored = store.load(owner, limit=config.load_limit)
             index = PageIndex(dimension=embedder.dimension, max_pages=max(10, 2 * config.load_limit))
             index.load(map(indexed_page, stored))
             pages = {item.page.id: item.page for item in stored}
