@@ -30,7 +30,7 @@ from pipecat.frames.frames import (
     VADUserStoppedSpeakingFrame,
 )
 
-from pipecat_voicectx.errors import UsageError, VoiceContextError
+from pipecat_voicectx.errors import UnavailableError, UsageError, VoiceContextError
 from pipecat_voicectx.memory.exchanges import ExchangeTracker
 from pipecat_voicectx.memory.pages import Owner, VoicePage
 from pipecat_voicectx.playback.heard import HeardTurn
@@ -151,6 +151,7 @@ class AudioPages:
         self._opened = asyncio.Event()
         self._drafts: OrderedDict[str, _Draft] = OrderedDict()
         self._ready: OrderedDict[str, _Ready] = OrderedDict()
+        self._erased: set[str] = set()
         self._waiting = 0
         self.dropped = 0
         """Recordings given up: too many were waiting, or the disk did not take them."""
@@ -284,12 +285,31 @@ class AudioPages:
     async def erase(self, pages: Iterable[VoicePage]) -> None:
         """Deletes the clips of pages whose caller wants them forgotten."""
         pages = list(pages)
-        for page in pages:
-            self._ready.pop(page.id, None)
-            self._drafts.pop(page.id, None)
+        self._drop(page.id for page in pages)
         refs = [ref for page in pages for ref in (page.user_audio_ref, page.bot_audio_ref) if ref]
         if refs and self._store is not None:
             await _done(self._store.submit(lambda clips: clips.erase(refs)))
+
+    async def erase_all(self, page_ids: Iterable[str]) -> None:
+        """Deletes every clip of the owner, those of pages that are not loaded included.
+
+        Args:
+            page_ids: Pages of this call; what is still to be recorded of them is not kept.
+
+        Raises:
+            VoiceContextError: The store is not open, or the disk does not take it.
+        """
+        self._drop(page_ids)
+        store, owner = self._store, self._owner
+        if store is None:
+            raise UnavailableError("recordings of earlier calls cannot be reached: their store is not open")
+        await _done(store.submit(lambda clips: clips.erase_owner(owner)))
+
+    def _drop(self, page_ids: Iterable[str]) -> None:
+        for page_id in page_ids:
+            self._erased.add(page_id)
+            self._ready.pop(page_id, None)
+            self._drafts.pop(page_id, None)
 
     # -- work
 
@@ -304,23 +324,31 @@ class AudioPages:
         return draft
 
     async def _keep_user(self, page_id: str, recording: Recording) -> None:
-        ref = await self._add(recording)
+        ref = await self._add(page_id, recording)
         if ref is not None:
             self._commit(self._tracker.attach_user_audio(page_id, ref, secs=recording.secs))
 
     async def _keep_bot(self, page_id: str, recording: Recording) -> None:
-        ref = await self._add(recording)
+        ref = await self._add(page_id, recording)
         if ref is not None:
             self._commit(self._tracker.attach_bot_audio(page_id, ref))
 
-    async def _add(self, recording: Recording) -> str | None:
+    async def _add(self, page_id: str, recording: Recording) -> str | None:
+        ref = await self._written(page_id, recording)
+        if ref is None or page_id not in self._erased:
+            return ref
+        if self._store is not None:  # forgotten while it was written
+            await _done(self._store.submit(lambda clips: clips.erase([ref])))
+        return None
+
+    async def _written(self, page_id: str, recording: Recording) -> str | None:
         if self._waiting >= _MAX_WAITING:
             self.dropped += 1
             return None
         self._waiting += 1
         try:
             await self._opened.wait()
-            if self._store is None:
+            if self._store is None or page_id in self._erased:
                 return None
             return await _done(
                 self._store.submit(

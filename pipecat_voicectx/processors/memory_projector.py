@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
@@ -35,6 +36,7 @@ from pipecat.frames.frames import (
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor, FrameProcessorSetup
 
+from pipecat_voicectx.errors import VoiceContextError
 from pipecat_voicectx.memory.mentions import Mention, mentions_of
 from pipecat_voicectx.memory.pages import Owner, PageStates, VoicePage
 from pipecat_voicectx.orchestrator.functions import ALL_FUNCTIONS
@@ -391,13 +393,21 @@ class MemoryProjector(BackgroundWork):
         """All that is kept of the caller goes: facts, pages of all calls, recordings. Ask back before.
 
         Raises:
-            VoiceContextError: The disk or a database does not take it; ask again.
+            VoiceContextError: A store is not open, or a disk or a database does not take it; what can go is gone.
         """
+        erasures: list[Callable[[], Awaitable[object]]] = [self._memory.erase]
         if self._audio is not None:
-            await self._audio.erase(list(self._memory.pages.values()))
-        await self._memory.erase()
+            erasures.insert(0, partial(self._audio.erase_all, list(self._memory.pages)))
         if self._facts is not None:
-            await self._facts.erase()
+            erasures.append(self._facts.erase)
+        failures: list[VoiceContextError] = []
+        for erase in erasures:
+            try:
+                await erase()
+            except VoiceContextError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     async def _redact(self, page_ids: frozenset[str]) -> None:
         pages = [page for page_id in page_ids if (page := self._memory.pages.get(page_id)) is not None]

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipecat_voicectx.errors import UsageError, VoiceContextError
+from pipecat_voicectx.errors import UnavailableError, UsageError, VoiceContextError
 from pipecat_voicectx.memory.cleaning import is_low_signal
 from pipecat_voicectx.memory.dual_recall import DualRecall, DualRecallConfig
 from pipecat_voicectx.memory.fact_schema import FactSchema
@@ -140,6 +140,8 @@ class FactSession:
         self._wanted_search: str | None = None
         self._searching = False
         self._silent = False
+        self._is_open = False
+        """Whether the engine has opened; without a folder there may be none."""
         self._pending: VoicePage | None = None
         self._answers: dict[int, str] = {}
         self._queue: deque[FactTurn] = deque()
@@ -278,13 +280,14 @@ class FactSession:
 
     async def _open_engine(self) -> bool:
         """Whether the session goes on, with an engine or without; what opens when it has ended is closed again."""
-        make = self._config.engine
+        make, self._is_open = self._config.engine, False
         engine = await opened_in_background(make, self._folder, self._embedder, undo=_close_from_thread)
         if self._closed and engine is not None:
             await engine.close()
         elif engine is not None:
             self._engine = engine
-        return not self._closed
+        self._is_open = not self._closed
+        return self._is_open
 
     @property
     def _brains(self) -> Path | None:
@@ -370,12 +373,14 @@ class FactSession:
         """Everything that is known of the caller goes, what waits to be read included.
 
         Raises:
-            UnavailableError: The engine does not answer.
+            UnavailableError: The engine is not open, or does not answer; what is here is gone.
         """
         self._staged = self._pending = None
         for kept in (self._queue, self._answers, self._latest_pages):
             kept.clear()
         await self.memory.erase()
+        if not self._is_open:
+            raise UnavailableError("facts of earlier calls cannot be reached: their engine is not open")
 
     async def close(self, *, timeout_secs: float) -> None:
         """Reads what is left, runs the long horizon, writes and closes the engine, in `timeout_secs` at most."""

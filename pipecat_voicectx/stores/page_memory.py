@@ -9,6 +9,7 @@ that the user is still saying when it is ready. A query whose embedding is not r
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -53,6 +54,8 @@ _BEYOND_HITS = 10
 _SCENE_HITS = 200
 # Chosen: more than a block takes.
 _HITS = 12
+# Chosen: whoever asks for an erasure is told, rather than left waiting for a store that hangs.
+_OPEN_SECS = 3.0
 
 
 class PageMemory:
@@ -220,11 +223,28 @@ class PageMemory:
         """Everything of the owner goes: what is here is emptied, what is in the store is deleted with its threads.
 
         Raises:
-            VoiceContextError: The disk or the database does not take it.
+            VoiceContextError: The store is not open, or the disk or the database does not take it.
         """
         await self.redact(list(self._pages))
-        if self._store is not None:
-            await in_background(self._store.erase, self._owner)
+        store = await self._opened_store()
+        if store is not None:
+            await self.redact(list(self._pages))  # what was loaded meanwhile
+            await in_background(store.erase, self._owner)
+
+    async def _opened_store(self) -> PageStore | None:
+        """The store, waited for while it opens. None: none was asked for.
+
+        Raises:
+            UnavailableError: It takes too long, or did not open.
+        """
+        if self._config is None:
+            return None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_OPEN_SECS):
+                await self._opened.wait()
+        if self._store is None:
+            raise UnavailableError("what earlier calls said cannot be reached: their store is not open")
+        return self._store
 
     def add(self, page: VoicePage) -> PageWrite:
         """Makes a page searchable now. Await the returned write's `journaled`, then its `settled`."""
@@ -342,7 +362,11 @@ class PageMemory:
     async def _journal(self, page: VoicePage) -> tuple[VoicePage, WriteTicket | None]:
         self._index_rest()
         page = self._summarize(page)
-        ticket = await self._submit(page)
+        if self._config is not None:
+            await self._opened.wait()
+        if page.id in self._redacted:  # while it waited
+            page = emptied_page(page)
+        ticket = self._store.submit_write(page) if self._store is not None else None
         if ticket is not None:
             try:
                 await in_background(ticket.journaled.result)
@@ -362,12 +386,6 @@ class PageMemory:
         if self._pages.get(page.id) is page:
             self._pages[page.id] = summarized
         return summarized
-
-    async def _submit(self, page: VoicePage) -> WriteTicket | None:
-        """Queues a page once the store is open. None: there is no store."""
-        if self._config is not None:
-            await self._opened.wait()
-        return self._store.submit_write(page) if self._store is not None else None
 
     async def _settle(self, page: VoicePage, ticket: WriteTicket | None) -> None:
         """What follows the acknowledgement: vectors and threads."""

@@ -296,3 +296,19 @@ def test_a_model_that_reads_is_answered_in_words_when_it_asks_to_hear(tmp_path: 
     _, result = with_result(outcome)
     assert "pets must be allowed" in result
     assert not [m for r in outcome.requests for m in r.messages if audio_parts(m)]
+
+
+def test_after_everything_is_forgotten_no_recording_is_left_and_none_comes_late(tmp_path: Path) -> None:
+    clips = ClipStore(clips_path(tmp_path))
+    clips.add(tone(500) * 40, sample_rate_hz=16_000, owner=ANN)  # of a page so old that no call loads it
+
+    async def script(session: Session) -> None:
+        await session.say("book a table for two", sound=tone(700))
+        await session.speaking()
+        assert session.voice is not None
+        assert session.voice.memory is not None
+        await session.voice.memory.forget_everything()
+        await session.answered()
+
+    recorded(script, tmp_path)
+    assert list(clips_path(tmp_path).rglob("*.opus")) == []

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipecat_voicectx.errors import EmbedderMismatchError, UnavailableError
 from pipecat_voicectx.memory.index import FloatArray
+from pipecat_voicectx.stores import page_loading
 from pipecat_voicectx.stores.embedders import Embedder, LexicalEmbedder
 from pipecat_voicectx.stores.page_memory import PageMemory, PageStoreConfig
 from pipecat_voicectx.stores.page_store import open_page_store
@@ -261,3 +264,111 @@ def test_pages_beyond_the_loaded_ones_are_found_by_the_database(tmp_path: Path) 
         await mine.close()
 
     run(main())
+
+
+class SlowToOpen:
+    """The store opens once it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.may_open = threading.Event()
+
+        def slow(*args: Any, **options: Any) -> Any:
+            assert self.may_open.wait(20)
+            return open_page_store(*args, **options)
+
+        monkeypatch.setattr(page_loading, "open_page_store", slow)
+
+
+def said_on_disk(folder: Path) -> list[str]:
+    store = open_page_store(folder, embedder=LexicalEmbedder())
+    try:
+        return [each.page.user_text for each in store.load(ANN)]
+    finally:
+        store.close()
+
+
+def one_page_in(folder: Path) -> None:
+    store = open_page_store(folder, embedder=LexicalEmbedder())
+    store.submit_write(page(0, "my door code is pumpernickel", "Noted.")).stored.result()
+    store.close()
+
+
+def test_an_erasure_waits_for_a_store_that_is_still_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_page_in(tmp_path)
+    slow = SlowToOpen(monkeypatch)
+
+    async def main() -> list[str]:
+        mine = memory(tmp_path, session="s2")
+        opening = asyncio.ensure_future(mine.open())
+        erasing = asyncio.ensure_future(mine.erase())
+        await asyncio.sleep(0.05)
+        slow.may_open.set()
+        await opening
+        await erasing
+        known = [each.user_text for each in mine.pages.values()]
+        await mine.close()
+        return known
+
+    assert asyncio.run(main()) in ([], [""])
+    assert said_on_disk(tmp_path) == []
+
+
+def test_an_erasure_that_cannot_reach_earlier_calls_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+
+    async def main() -> None:
+        mine = memory(tmp_path / "file" / "m", session="s2")
+        with pytest.raises(UnavailableError):
+            await mine.open()
+        mine.add(page(0, "my door code is pumpernickel", "Noted."))
+        with pytest.raises(UnavailableError, match="not open"):
+            await mine.erase()
+        assert [each.user_text for each in mine.pages.values()] == [""], "what is here is gone all the same"
+        await mine.close()
+
+    asyncio.run(main())
+
+
+def test_what_is_forgotten_while_the_store_opens_is_not_written_down_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = SlowToOpen(monkeypatch)
+
+    async def main() -> None:
+        mine = memory(tmp_path)
+        opening = asyncio.ensure_future(mine.open())
+        write = mine.add(page(0, "my door code is pumpernickel", "Noted."))
+        writing = asyncio.ensure_future(write.journaled())
+        await asyncio.sleep(0.05)
+        await mine.redact([page(0).id])
+        slow.may_open.set()
+        await opening
+        assert await writing
+        await write.settled()
+        await mine.close()
+
+    asyncio.run(main())
+    assert said_on_disk(tmp_path) == [""]
+    assert not any(b"pumpernickel" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+
+
+def test_pages_of_this_call_are_searchable_after_the_store_has_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_page_in(tmp_path)
+    slow = SlowToOpen(monkeypatch)
+
+    async def main() -> set[str]:
+        mine = memory(tmp_path, session="s2")
+        opening = asyncio.ensure_future(mine.open())
+        mine.add(page(1, "I have a dog", "Nice"))
+        assert [hit.key for hit in mine.rank("dogs")] == [page(1).id]
+        slow.may_open.set()
+        await opening
+        found = {hit.key for word in ("dogs", "pumpernickel") for hit in mine.rank(word)}
+        await mine.close()
+        return found
+
+    assert asyncio.run(main()) >= {page(0).id, page(1).id}
