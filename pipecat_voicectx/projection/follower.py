@@ -37,6 +37,8 @@ class ContextFollower:
         self._known: OrderedDict[int, tuple[object, str]] = OrderedDict()
         self._by_text: OrderedDict[str, str] = OrderedDict()
         self._open_text: str | None = None
+        # The page of the exchange that was last when the context was read.
+        self._open_page: str | None = None
         self._observed: list[Exchange] | None = None
 
     @property
@@ -117,16 +119,15 @@ class ContextFollower:
 
     def _current(self, exchanges: Sequence[Exchange]) -> int | None:
         """Position of the exchange that was last when the context was read before. None: it is not there."""
-        for position in range(len(exchanges) - 1, -1, -1):
-            if self._by_identity(exchanges[position]) is not None:
-                return position
-        if self._open_text is None:
-            return None
-        for position in range(len(exchanges) - 1, -1, -1):
-            if exchanges[position].user_text == self._open_text:
-                self._rebind(exchanges[position])
-                return position
-        return None
+        known = {p: page for p, e in enumerate(exchanges) if (page := self._by_identity(e)) is not None}
+        last = max(known, default=-1)
+        # The last one may have been rewritten alone: its user messages made one, because they are parts of one turn.
+        if self._open_text is not None and self._open_page not in known.values():
+            for position in range(len(exchanges) - 1, last, -1):
+                if exchanges[position].user_text == self._open_text:
+                    self._rebind(exchanges[position])
+                    return position
+        return last if known else None
 
     def _by_identity(self, exchange: Exchange) -> str | None:
         for message in exchange.user_messages:
@@ -151,7 +152,7 @@ class ContextFollower:
         page_id = self._tracker.open_page_id
         if page_id is not None:
             self._bind(exchange, page_id)
-        self._open_text = exchange.user_text
+        self._open_text, self._open_page = exchange.user_text, page_id
 
     def _bind(self, exchange: Exchange, page_id: str) -> None:
         for message in exchange.user_messages:

@@ -20,8 +20,9 @@ from pipecat_voicectx.memory.pages import Owner
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
 from pipecat_voicectx.stores.page_memory import PageMemory
 from pipecat_voicectx.stores.page_store import open_page_store
+from pipecat_voicectx.testing.openai_server import Reply, ToolCall
 from pipecat_voicectx.testing.scripted_session import Session
-from tests.faults.calls import call, exchange
+from tests.faults.calls import Steps, call, exchange
 from tests.memory.builders import page
 
 ANN = Owner(user_id="ann")
@@ -186,3 +187,24 @@ def test_a_disk_that_fills_is_told_and_what_was_acknowledged_stays(
     assert any("could not be written" in error for error in outcome.log.errors)
     assert {"this one is written", "there is room again"} <= set(written)
     assert set(written) <= pages_of(tmp_path / "m"), "what was acknowledged is there"
+
+
+def test_a_turn_that_went_on_while_its_answer_was_deferred_is_remembered_once(tmp_path: Path) -> None:
+    deferring = Reply(tool_calls=(ToolCall(name="defer_response", arguments={"reason": "words were lost"}),))
+
+    async def script(session: Session) -> None:
+        await exchange(session, "hello there")
+        await session.say("i want a table")
+        await session.listen(0.7)
+        session.bot_speaking.clear()
+        await session.say("for two please")
+        await session.answered()
+        await exchange(session, "and a taxi")
+        assert session.voice is not None
+        assert session.voice.memory is not None
+        asked = [page.user_text for page in session.voice.memory.memory.pages.values()]
+        assert asked == ["hello there", "i want a table for two please", "and a taxi"]
+
+    outcome = call(script, Steps(Reply(text="Hello."), deferring), user_id="ann", store_path=tmp_path / "m")
+    assert "for two" not in str([m for m in outcome.requests[-1].messages if m["role"] == "developer"])
+    assert pages_of(tmp_path / "m") == {"hello there", "i want a table for two please", "and a taxi"}

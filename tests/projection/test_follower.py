@@ -127,3 +127,23 @@ def test_a_summary_in_front_of_copies_is_the_application_s_as_well() -> None:
     assert talk.see() == []
     talk.see(bot("A"), user("b"))
     assert talk.texts() == [("a", "A"), ("b", "")]
+
+
+def test_parts_of_a_turn_that_were_made_one_message_afterwards_are_still_that_turn() -> None:
+    talk = Talk()
+    talk.see(user("a"))
+    talk.see(bot("A"), user("I want"))
+    talk.see(user("a room"))
+    talk.messages[-2:] = [user("I want a room")]
+    talk.see(bot("B"), user("c"))
+    assert talk.texts() == [("a", "A"), ("I want a room", "B"), ("c", "")]
+
+
+def test_the_same_words_behind_a_turn_that_was_rewritten_are_another_exchange() -> None:
+    talk = Talk()
+    talk.see(user("a"))
+    talk.see(bot("A"), user("yes"))
+    talk.messages[-1] = user("yes")
+    talk.see(bot("B"))
+    talk.see(user("yes"))
+    assert talk.texts() == [("a", "A"), ("yes", "B"), ("yes", "")]
