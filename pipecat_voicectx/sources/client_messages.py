@@ -35,6 +35,10 @@ RTVI_MESSAGE_TYPE = "voicectx"
 _MAX_BYTES = 2048
 _MAX_PER_SEC = 20.0
 
+# Chosen: nobody talks over a longer way. A client that says so is lying, or counts in milliseconds; believed, it would
+# have nothing of what is being said count as heard yet.
+_LONGEST_RTT_SECS = 5.0
+
 # RTP clock of Opus (RFC 7587).
 _RTP_HZ = 48_000
 # aiortc's Opus encoder looks ahead 312 samples at 48 kHz: what it sends first is that much silence. Measured against
@@ -91,6 +95,11 @@ class StatsMessage(_Message):
     jitterBufferDelay: _Secs | None = None
     jitterBufferEmittedCount: _Count | None = None
 
+    @property
+    def _credible_rtt_secs(self) -> float | None:
+        rtt_secs = self.roundTripTime
+        return None if rtt_secs is None or rtt_secs > _LONGEST_RTT_SECS else rtt_secs
+
     def to_stats(self) -> ClientStats:
         """The same in our names and units."""
         return ClientStats(
@@ -98,7 +107,7 @@ class StatsMessage(_Message):
             packets_received=self.packetsReceived,
             packets_lost=self.packetsLost,
             jitter_secs=self.jitter,
-            rtt_secs=self.roundTripTime,
+            rtt_secs=self._credible_rtt_secs,
             received_samples=self.totalSamplesReceived,
             concealed_samples=self.concealedSamples,
             silent_concealed_samples=self.silentConcealedSamples,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pipecat.frames.frames import InputAudioRawFrame, InputTransportMessageFrame
 
+from pipecat_voicectx.sources.client_messages import is_client_message
 from pipecat_voicectx.states.network import LinkBand
 from pipecat_voicectx.testing.scripted_session import Session
 from tests.faults.calls import call, exchange
@@ -75,6 +76,7 @@ FLOOD = [
     {"v": 1, "t": "ack", "epoch": -(2**70), "r": "x", "samples": None},
     {"v": 1, "t": "ack", "epoch": 0, "padding": "x" * 100_000},
     {"v": 1, "t": "stats", "at": float("nan"), "jitter": -1},
+    {"v": 1, "t": "stats", "at": 1.0, "roundTripTime": 59.0, "jitterBufferDelay": 1e9, "jitterBufferEmittedCount": 1},
     {"v": 1, "t": "revoke", "turn": 1, "epoch": 0, "after_sample": 0, "reason": "replayed"},
     {"v": 1, "t": "turn", "turn": 1, "epoch": 9, "start_r": 0, "start_sample": 0, "rate": 1},
     {"v": 1, "t": "ack", "__proto__": {"live": True}, "constructor": {}},
@@ -87,12 +89,16 @@ def test_a_client_that_floods_with_forged_messages_changes_no_word(message: dict
         await exchange(session, "hello there")
         await session.say("tell me more")
         await session.speaking()
-        for _ in range(3000):
-            await session.worker.queue_frame(InputTransportMessageFrame(message=message))
-        await session.listen(5)
-        session.bot_speaking.clear()
         assert session.voice is not None
         assert session.voice.playback is not None
+        line = session.voice.processors()[0]  # what the worker is given, RTVI in front of it keeps
+        for _ in range(3000):
+            await line.push_frame(InputTransportMessageFrame(message=message))
+        await session.listen(5)
+        client = session.voice.playback.client
+        assert client.over_budget > 2900 or not is_client_message(message)
+        assert client.taken == 0
+        session.bot_speaking.clear()
         await exchange(session, "and now")
 
     outcome = call(script)

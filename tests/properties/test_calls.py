@@ -204,7 +204,17 @@ STEPS = st.lists(
     ),
     max_size=4,
 )
-NONSENSE = {"v": 1, "t": "ack", "epoch": 0, "r": None, "samples": 10**15, "turn": 77, "live": True}
+NONSENSE = [
+    {"v": 1, "t": "ack", "epoch": 0, "r": None, "samples": 10**15, "turn": 77, "live": True},
+    {
+        "v": 1,
+        "t": "stats",
+        "at": 1.0,
+        "roundTripTime": 500.0,
+        "jitterBufferDelay": 1e9,
+        "jitterBufferEmittedCount": 1,
+    },
+]
 
 
 @dataclass
@@ -288,8 +298,10 @@ class Caller:
                     session.output.reconnect()
                 await self.quiet()
             case Kind.GARBAGE:
-                for _ in range(20):
-                    await session.worker.queue_frame(InputTransportMessageFrame(message=NONSENSE))
+                assert session.voice is not None
+                line = session.voice.processors()[0]  # what the worker is given, RTVI in front of it keeps
+                for nonsense in NONSENSE * 10:
+                    await line.push_frame(InputTransportMessageFrame(message=nonsense))
             case Kind.IDENTIFIED:
                 if not self.identified:
                     self.identified = True

@@ -144,3 +144,12 @@ def test_rtp_time_and_track_position_translate_both_ways_across_the_wrap(origin:
 def test_the_encoders_look_ahead_is_taken_off_and_time_before_the_track_is_negative() -> None:
     assert rtp_to_track_samples(1000 + 312, origin=1000, rate_hz=24_000) == 0
     assert rtp_to_track_samples(10, origin=1000, rate_hz=24_000) < 0
+
+
+@pytest.mark.parametrize(("told", "believed"), [(0.08, 0.08), (5.0, 5.0), (59.0, None), (1e9, None)])
+def test_a_round_trip_that_nobody_could_talk_over_is_not_believed(
+    told: float, believed: float | None
+) -> None:
+    message = parse_client_message({"v": 1, "t": "stats", "at": 1.0, "roundTripTime": told})
+    assert isinstance(message, StatsMessage)
+    assert message.to_stats().rtt_secs == believed
