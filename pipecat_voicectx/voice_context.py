@@ -136,7 +136,7 @@ class VoiceContext:
                 "give the caller's id, or leave store_path out for an anonymous call"
             )
         self._config = config or VoiceContextConfig()
-        self._agent_id = agent_id
+        self._user_id, self._agent_id = user_id, agent_id
         self._transport, self._stt, self._llm, self._tts = transport, stt, llm, tts
         self._speech = SpeechToSpeech.of(llm, self._config.speech_to_speech) if tts is None else None
         if tts is None and self._speech is None:
@@ -239,6 +239,10 @@ class VoiceContext:
         Raises:
             UsageError: The call belongs to another user already.
         """
+        if self._user_id not in (None, user_id):
+            raise UsageError(
+                "VoiceContext.identify: this call is another user's; leave out user_id for an anonymous caller"
+            )
         if self.memory is None:
             return
         store = PageStoreConfig(path=store_path) if store_path is not None else None

@@ -18,6 +18,7 @@ from pipecat_voicectx.processors.turn_hold import TurnHoldStopStrategy
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
 from pipecat_voicectx.testing.openai_server import ChatRequest, Reply
 from pipecat_voicectx.testing.scripted_session import PassThrough, Session, Transport, play
+from pipecat_voicectx.testing.virtual_time import run
 from pipecat_voicectx.voice_context import Part, VoiceContext, VoiceContextConfig
 
 
@@ -158,3 +159,13 @@ def _collect(voice: VoiceContext, name: str, seen: dict[str, list[object]]) -> N
     @voice.event_handler(name)
     async def collect(_source: object, value: object) -> None:
         seen.setdefault(name, []).append(value)
+
+
+def test_a_call_that_was_given_a_user_is_identified_as_nobody_else() -> None:
+    async def identify_twice() -> None:
+        voice = make(user_id="ann")
+        await voice.identify("ann")
+        with pytest.raises(UsageError, match="another user"):
+            await voice.identify("bob")
+
+    run(identify_twice())

@@ -219,7 +219,7 @@ class MemoryProjector(BackgroundWork):
             store: Where their pages and facts are kept, if this call had no store so far.
 
         Raises:
-            UsageError: The caller is somebody else already, and has a store, or this call has another one.
+            UsageError: The caller is somebody else already, or this call has another store.
         """
         async with self._opening:
             self._memory.check_identity(owner, store)

@@ -72,6 +72,7 @@ class PageMemory:
         summarizer: PageSummarizer | None = None,
     ) -> None:
         self._owner = owner
+        self._identified = False
         self._session_id = session_id
         self._embedder = embedder
         self._config = store
@@ -162,9 +163,10 @@ class PageMemory:
         """Whether this session's pages may become `owner`'s, in `store`.
 
         Raises:
-            UsageError: It has a store, open by now or not, with another owner's pages, or another one is open.
+            UsageError: It has a store, open by now or not, with another owner's pages, or another one is open; or the
+                caller was identified as somebody else before.
         """
-        if self._config is not None and owner != self._owner:
+        if (self._identified or self._config is not None) and owner != self._owner:
             raise UsageError("this call's pages are another owner's already; identify anonymous callers only")
         if self._store is not None and store is not None and not store.is_same_place(self._config):
             raise UsageError("this call's pages are kept in another store already")
@@ -182,7 +184,7 @@ class PageMemory:
         self.check_identity(owner, store)
         if self._store is not None:
             return []
-        self._owner = owner
+        self._owner, self._identified = owner, True
         self._keeper.identify(owner)
         own = [replace(page, owner=owner) for page in self._pages.values()]
         self._pages = {page.id: page for page in own}

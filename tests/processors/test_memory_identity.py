@@ -17,7 +17,7 @@ from pipecat_voicectx.stores.engine import MemoryEngine
 from pipecat_voicectx.stores.fact_session import FactsConfig, mem0_in_folder
 from pipecat_voicectx.stores.folder_lock import lock_folder, unlock
 from pipecat_voicectx.stores.page_memory import PageStoreConfig
-from pipecat_voicectx.stores.page_store import known_stores
+from pipecat_voicectx.stores.page_store import known_stores, open_page_store
 from pipecat_voicectx.testing.memory_call import MemoryCall, in_calls
 from pipecat_voicectx.testing.virtual_time import run
 from tests.processors.test_memory_tools import projector
@@ -113,6 +113,23 @@ def test_a_caller_identified_again_is_the_same_caller_and_opens_no_second_store(
     assert list((tmp_path / "brains").iterdir()), (
         "an identity without a store takes the brains' file away from none"
     )
+
+
+def test_who_was_identified_without_a_store_is_nobody_else_later(tmp_path: Path) -> None:
+    async def first_ann(call: MemoryCall) -> None:
+        assert isinstance(call.memory, MemoryProjector)
+        await call.memory.identify(ANN)
+        await call.say("my secret word is pumpernickel")
+        with pytest.raises(UsageError, match="another owner"):
+            await call.memory.identify(BOB, store=PageStoreConfig(path=tmp_path))
+        await call.memory.identify(ANN, store=PageStoreConfig(path=tmp_path))
+        await call.say("what is my secret word")
+
+    (call,) = in_calls(lambda session: projector(None, session_id=session, owner=NOBODY), first_ann)
+    assert call.errors == []
+    store = open_page_store(tmp_path, embedder=LexicalEmbedder())
+    assert store.owners() == [ANN]
+    store.close()
 
 
 def test_a_call_that_ends_while_its_store_opens_leaves_the_folder_to_others(tmp_path: Path) -> None:
