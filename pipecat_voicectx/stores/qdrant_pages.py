@@ -16,12 +16,15 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from pipecat_voicectx.errors import (
     BadInputError,
@@ -206,9 +209,7 @@ class QdrantPages:
                 ) from error
             raise UnavailableError(f"page store {self._where} does not open: {error}") from error
         except Exception as error:
-            raise UnavailableError(
-                f"page store {self._where} does not open: {type(error).__name__}: {error}"
-            ) from error
+            raise UnavailableError(f"page store {self._where} does not open: {_told(error)}") from error
 
     def _check_stamp(self) -> None:
         if not self._call("collection_exists", lambda: self._client.collection_exists(_META)):
@@ -304,9 +305,18 @@ class QdrantPages:
         try:
             return function()
         except Exception as error:  # the client raises httpx, grpc, pydantic, sqlite and OS errors alike
-            raise UnavailableError(
-                f"page store {self._where}: {what} failed: {type(error).__name__}: {error}"
-            ) from error
+            raise UnavailableError(f"page store {self._where}: {what} failed: {_told(error)}") from error
+
+
+def _told(error: Exception) -> str:
+    """What an error of the client may say in a log: a server's answers, and pydantic's complaints, repeat pages."""
+    source = error.source if isinstance(error, ResponseHandlingException) else error
+    if isinstance(source, UnexpectedResponse):
+        return f"{type(source).__name__}: {source.status_code}"
+    # Their texts are about files, sockets and collections.
+    speaks = isinstance(source, OSError | sqlite3.Error | RuntimeError | httpx.HTTPError)
+    speaks |= type(source) is ValueError
+    return f"{type(source).__name__}: {source}" if speaks else type(source).__name__
 
 
 def _filter(owner: Owner) -> models.Filter:

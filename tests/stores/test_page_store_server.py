@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from loguru import logger
 
 from pipecat_voicectx.errors import EmbedderMismatchError, UnavailableError
 from pipecat_voicectx.memory.pages import Owner
@@ -119,3 +121,35 @@ def test_a_server_that_is_not_there_and_one_with_another_embedder_are_refused(
     server.stop()
     with pytest.raises(UnavailableError, match=r"127\.0\.0\.1"):
         opened(server, tmp_path)
+
+
+class Repeats(QdrantServer):
+    """Refuses pages, and answers for them, with the words that are on them."""
+
+    def answer(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
+        if method == "PUT" and path.endswith("/points") and "pumpernickel" in str(body):
+            raise ValueError(f"wrong input: {body}")
+        if path.endswith("/scroll"):
+            return {"points": [{"id": 1.5, "payload": "my door code is pumpernickel"}]}
+        return super().answer(method, path, body)
+
+
+def test_no_word_of_a_page_is_in_an_error_or_a_log_whatever_the_server_repeats(tmp_path: Path) -> None:
+    lines: list[str] = []
+    sink = logger.add(lambda line: lines.append(str(line)), level=0)
+    told: list[str] = []
+    try:
+        with Repeats() as server:
+            store = open_page_store(url=server.url, journal_dir=tmp_path, embedder=LexicalEmbedder())
+            for number in range(2):
+                ticket = store.submit_write(page(number, "my door code is pumpernickel", "Noted."))
+                told.append(str(ticket.stored.exception(20)))
+            with pytest.raises(UnavailableError) as refused:
+                store.load(ANN)
+            told.append(str(refused.value))
+            store.close()
+    finally:
+        logger.remove(sink)
+    assert "400" in told[0]
+    assert lines
+    assert [line for line in [*told, *lines] if "pumpernickel" in line or "door" in line] == []
