@@ -22,7 +22,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
@@ -314,8 +313,8 @@ def _told(error: Exception) -> str:
     if isinstance(source, UnexpectedResponse):
         return f"{type(source).__name__}: {source.status_code}"
     # Their texts are about files, sockets and collections.
-    speaks = isinstance(source, OSError | sqlite3.Error | RuntimeError | httpx.HTTPError)
-    speaks |= type(source) is ValueError
+    speaks = isinstance(source, OSError | sqlite3.Error | RuntimeError) or type(source) is ValueError
+    speaks = speaks or type(source).__module__ == "httpx"
     return f"{type(source).__name__}: {source}" if speaks else type(source).__name__
 
 
