@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import os
 import pkgutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -93,18 +95,37 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _run_every_bench(names: Sequence[str], words: Sequence[str]) -> int:
+    """Each bench writes its figures by itself; `--json FILE` gets them all as one object, by the benches' names."""
+    parser = argparse.ArgumentParser(prog="voicectx bench all", add_help=False, allow_abbrev=False)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    ours, words = parser.parse_known_args(words)
+    _check_writable(ours.json)
+    figures: dict[str, object] = {}
     worst = 0
-    for name in names:
-        print(f"== bench {name}", flush=True)
-        try:
-            code = main(["bench", name, *words])
-        except SystemExit as stopped:  # argparse: a required argument is missing
-            code = stopped.code if isinstance(stopped.code, int) else _EXIT_USAGE
-        if code == _EXIT_USAGE:
-            print(f"   skipped: it needs data or parts that were not given; see voicectx bench {name} --help")
-        else:
+    with tempfile.TemporaryDirectory(prefix="voicectx-bench-") as folder:
+        for name in names:
+            written = Path(folder) / f"{name}.json"
+            code = _run_one_of_all(name, [*words, *(("--json", str(written)) if ours.json else ())])
             worst = max(worst, code)
+            if written.is_file():
+                figures[name] = json.loads(written.read_text("utf-8"))
+            if code == _EXIT_INTERRUPTED:
+                break
+    if ours.json is not None:
+        ours.json.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
     return worst
+
+
+def _run_one_of_all(name: str, words: Sequence[str]) -> int:
+    print(f"== bench {name}", flush=True)
+    try:
+        code = main(["bench", name, *words])
+    except SystemExit as stopped:  # argparse: a required argument is missing
+        code = stopped.code if isinstance(stopped.code, int) else _EXIT_USAGE
+    if code == _EXIT_USAGE:
+        print(f"   skipped: it needs data or parts that were not given; see voicectx bench {name} --help")
+        return 0
+    return code
 
 
 def bench_names() -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,26 @@ def test_all_benches_skip_those_whose_data_was_not_given(
     monkeypatch.setattr(cli, "bench_names", lambda: ["longcontext"])
     assert cli.main(["bench", "all", "--quick"]) == 0
     assert "skipped" in capsys.readouterr().out
+
+
+def test_all_benches_write_their_figures_into_one_file_by_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(cli, "bench_names", lambda: ["updates", "longcontext"])
+    alone, together = tmp_path / "alone.json", tmp_path / "together.json"
+    assert cli.main(["bench", "updates", "--json", str(alone)]) == 0
+    assert cli.main(["bench", "all", f"--json={together}"]) == 0
+    assert json.loads(together.read_text()) == {"updates": json.loads(alone.read_text())}
+
+
+def test_ctrl_c_ends_all_benches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cli, "bench_names", lambda: ["updates", "updates"])
+    asked: list[str] = []
+
+    def interrupted(_module: str, *, prog: str, words: Sequence[str]) -> int:
+        asked.append(prog)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_run_module", interrupted)
+    assert cli.main(["bench", "all", "--json", str(tmp_path / "figures.json")]) == 130
+    assert asked == ["voicectx bench updates"]
