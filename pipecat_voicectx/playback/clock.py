@@ -10,8 +10,10 @@ Two records are kept: what was written to the track and when (the send log), and
 3. Without fresh acknowledgements: the write clock, which is what had been written at t minus a playout delay
    (measured from earlier acknowledgements, else told from outside), marked as an estimate.
 
-Never more than was written. Positions are in samples of the track; `Playhead.utterances` translates them into samples
-of each utterance, which is what text hangs on. Silence between utterances falls out by itself.
+Never more than was written. A bot that stood still sends what it owes at once; the user hears it in real time all the
+same, so the write clock never outruns that by more than a receiver catches up. Positions are in samples of the track;
+`Playhead.utterances` translates them into samples of each utterance, which is what text hangs on. Silence between
+utterances falls out by itself.
 
 Robustness: an acknowledgement that goes back, names another track, runs ahead of what was sent, or is not a number is
 refused with a reason and changes nothing.
@@ -44,6 +46,12 @@ class PlayoutClockConfig:
     under way (younger ones still are). Measured with stalls in Chromium."""
     fresh_secs: float = 1.0
     """Acknowledgements older than this say nothing any more: ten of the client's regular ones are missing."""
+    catch_up: float = 0.05
+    """Share by which a receiver that was sent audio faster than real time plays it faster. Chosen on the careful side:
+    Chromium on a busy machine caught up with nothing, else with up to a fifth."""
+    behind_secs: float = 5.0
+    """How long after it was due a turn's end is waited for at most, because the client says it is not there yet.
+    Chosen: longer than a jitter buffer holds, and an end to waiting for a client that stands still."""
     lost_track_secs: float = 0.1
     """How far playback of a track that was replaced had gone on after its newest acknowledgement. The client's
     interval: had it played on longer, it would have said so."""
@@ -59,12 +67,14 @@ class PlayoutClockConfig:
             "playout_delay_secs",
             "uplink_delay_secs",
             "extrapolation_secs",
+            "catch_up",
+            "behind_secs",
             "lost_track_secs",
             "ahead_tolerance_secs",
         ):
             value = getattr(self, name)
             if not (math.isfinite(value) and 0 <= value <= 10):
-                raise UsageError(f"{name} must lie in 0..10 seconds, got {value}")
+                raise UsageError(f"{name} must lie in 0..10, got {value}")
         if self.log_size < 10 or self.ack_log_size < 2:
             raise UsageError("log_size must be at least 10 and ack_log_size at least 2")
 
@@ -143,6 +153,9 @@ class PlayoutClock:
     verdicts: Counter[AckVerdict] = field(default_factory=Counter)
     """What became of the acknowledgements so far."""
     _sent: deque[SentAudio] = field(default_factory=deque)
+    _due_secs: deque[float] = field(default_factory=deque)
+    """When the end of each would be heard without any delay: when it was written, or when what went before is over."""
+    _flushed: bool = False
     _acks: list[tuple[float, float, bool]] = field(default_factory=list)
     """(time sent by the client, position heard, live), both rising."""
     _newest_samples: float = -1.0
@@ -159,7 +172,7 @@ class PlayoutClock:
         was not heard, however short the interruption.
         """
         lost_secs = min(now_secs, self._sent[-1].at_secs) if self._sent else now_secs
-        position = self._sent_until(lost_secs - self.delay_secs)
+        position = self._estimated_position(lost_secs)
         if self._acks and now_secs - self._acks[-1][0] <= self.config.fresh_secs + self._uplink_secs:
             secs, acked, live = self._acks[-1]
             run_on = min(max(0.0, lost_secs - secs), self.config.lost_track_secs) if live else 0.0
@@ -172,6 +185,7 @@ class PlayoutClock:
             self.playout_delay_secs = measured
         self.epoch = epoch
         self._sent.clear()
+        self._due_secs.clear()
         self._acks.clear()
         self._newest_samples = -1.0
 
@@ -183,9 +197,18 @@ class PlayoutClock:
         """A chunk was written. Positions must not go back within an epoch; one that does is dropped."""
         if self._sent and sent.position_samples < self._sent[-1].position_samples:
             return
+        due_secs = sent.at_secs
+        if self._sent and not self._flushed:
+            between = sent.position_samples - self._sent[-1].position_samples
+            due_secs = max(
+                due_secs, self._due_secs[-1] + between / self.rate_hz * (1.0 - self.config.catch_up)
+            )
+        self._flushed = False
         self._sent.append(sent)
+        self._due_secs.append(due_secs)
         while len(self._sent) > self.config.log_size:
             old = self._sent.popleft()
+            self._due_secs.popleft()
             if old.utterance is not None:
                 self._earlier[old.utterance] = max(
                     old.utterance_end_samples, self._earlier.get(old.utterance, 0)
@@ -232,23 +255,34 @@ class PlayoutClock:
     def playhead(self, at_secs: float) -> Playhead:
         """What had been heard at `at_secs`. May change for the same time as more acknowledgements arrive."""
         acked = self._acked_position(at_secs)
-        position = self._sent_until(at_secs - self.delay_secs) if acked is None else acked
+        position = self._estimated_position(at_secs) if acked is None else acked
         return Playhead(
             position_samples=position, estimated=acked is None, utterances=self._utterances(position)
         )
 
     def heard_at_secs(self, position_samples: float) -> float:
-        """When a written track position is or was heard, by the delay known now."""
-        index = bisect_left(self._sent, position_samples, key=lambda sent: sent.position_samples)
-        if index < len(self._sent):
-            sent = self._sent[index]
-            written_secs = sent.at_secs - (sent.position_samples - position_samples) / self.rate_hz
-        elif self._sent:
-            sent = self._sent[-1]
-            written_secs = sent.at_secs + (position_samples - sent.position_samples) / self.rate_hz
+        """When a written track position is or was heard, by the delay known now and the newest acknowledgement."""
+        index = min(self._index_of(position_samples), len(self._sent) - 1)
+        if index < 0:
+            return self.delay_secs
+        ahead = position_samples - self._sent[index].position_samples
+        written_secs = self._sent[index].at_secs + ahead / self.rate_hz
+        due_secs = self._due_secs[index] + ahead / self.rate_hz
+        measured_secs = self._measured_delay_secs()
+        if measured_secs is None:
+            heard_secs = max(written_secs + self.delay_secs, due_secs + self._told_beyond_due_secs)
         else:
-            written_secs = 0.0
-        return written_secs + self.delay_secs
+            heard_secs = due_secs + measured_secs
+        if not self._acks:
+            return heard_secs
+        secs, acked, live = self._acks[-1]
+        if live and position_samples > acked:
+            heard_secs = max(heard_secs, secs + (position_samples - acked) / self.rate_hz)
+        return min(heard_secs, due_secs + self.config.behind_secs)
+
+    def flushed(self) -> None:
+        """Written audio that was not heard yet is dropped: the next is not heard any later for it."""
+        self._flushed = True
 
     def position_of(self, utterance: int, samples: int) -> int | None:
         """Track position of a sample of an utterance, None while it is not written."""
@@ -256,6 +290,18 @@ class PlayoutClock:
             if sent.utterance == utterance and sent.utterance_end_samples >= samples:
                 return sent.position_samples - (sent.utterance_end_samples - samples)
         return None
+
+    @property
+    def _told_beyond_due_secs(self) -> float:
+        """What is told of a jitter buffer contains what waits in it because it came at once; the due time does too."""
+        return min(self.delay_secs, self.config.playout_delay_secs)
+
+    def _estimated_position(self, at_secs: float) -> float:
+        measured_secs = self._measured_delay_secs()
+        if measured_secs is not None:
+            return self._due_until(at_secs - measured_secs)
+        due = self._due_until(at_secs - self._told_beyond_due_secs)
+        return min(due, self._sent_until(at_secs - self.delay_secs))
 
     def _judge(self, ack: PlayoutAck) -> AckVerdict:
         if not (math.isfinite(ack.position_samples) and ack.position_samples >= 0):
@@ -306,25 +352,39 @@ class PlayoutClock:
         """Smallest delay of the last seconds' acknowledgements: the least jittered ones."""
         delays = []
         for secs, position, live in self._acks[-20:]:
-            index = bisect_left(self._sent, position, key=lambda sent: sent.position_samples)
+            index = self._index_of(position)
             if live and index < len(self._sent):
-                sent = self._sent[index]
-                written_secs = sent.at_secs - (sent.position_samples - position) / self.rate_hz
-                delays.append(max(0.0, secs - written_secs))
+                due_secs = (
+                    self._due_secs[index] - (self._sent[index].position_samples - position) / self.rate_hz
+                )
+                delays.append(max(0.0, secs - due_secs))
         return min(delays) if delays else None
+
+    def _index_of(self, position_samples: float) -> int:
+        """Of the first chunk that reaches as far; the log's length when none does."""
+        return bisect_left(self._sent, position_samples, key=lambda sent: sent.position_samples)
 
     def _sent_until(self, at_secs: float) -> float:
         """Track position that had been written at `at_secs`, between chunks in real time."""
         index = bisect_right(self._sent, at_secs, key=lambda sent: sent.at_secs)
-        if index < len(self._sent):
-            following = self._sent[index]
-            position = following.position_samples - (following.at_secs - at_secs) * self.rate_hz
-            before = self._sent[index - 1].position_samples if index else 0
-            return max(float(before), position, 0.0)
+        secs = self._sent[min(index, len(self._sent) - 1)].at_secs if self._sent else 0.0
+        return self._position_at(index, secs, at_secs)
+
+    def _due_until(self, at_secs: float) -> float:
+        """Track position that would be heard at `at_secs` without any delay, between chunks in real time."""
+        index = bisect_right(self._due_secs, at_secs)
+        secs = self._due_secs[min(index, len(self._sent) - 1)] if self._sent else 0.0
+        return self._position_at(index, secs, at_secs)
+
+    def _position_at(self, index: int, chunk_secs: float, at_secs: float) -> float:
+        """At `at_secs`, from the time of chunk `index`, the first after it, or of the last one."""
         if not self._sent:
             return 0.0
-        last = self._sent[-1]
-        return last.position_samples + (at_secs - last.at_secs) * self.rate_hz
+        if index == len(self._sent):
+            return self._sent[-1].position_samples + (at_secs - chunk_secs) * self.rate_hz
+        position = self._sent[index].position_samples - (chunk_secs - at_secs) * self.rate_hz
+        before = self._sent[index - 1].position_samples if index else 0
+        return max(float(before), position, 0.0)
 
     def _utterances(self, position: float) -> dict[int, int]:
         played = dict(self._earlier)

@@ -168,6 +168,7 @@ class TurnSettler:
                     self.ledger.apply(entry, TurnEvent.FINISHED)
                     events += self._settled_event(entry, playhead, onset)
         elif stopped:
+            self.clock.flushed()
             after = round(playhead.position_samples)
             events.append(RevokeAudio(turn_id=stopped[0].turn_id, after_samples=after, reason=reason))
         self._forget_old()

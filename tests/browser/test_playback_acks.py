@@ -131,6 +131,24 @@ def test_without_synchronization_sources_the_bot_falls_back_to_its_write_clock(
     )
 
 
+def test_what_a_bot_that_stood_still_sends_at_once_is_not_taken_for_heard(browser: Browser, bot: Bot) -> None:
+    page = opened(browser, bot, "?nosync=1")
+    page.wait_for_timeout(1000)
+    bot.loop.call_soon_threadsafe(time.sleep, 1.7)
+    bot.call(bot.say(38))
+    page.wait_for_timeout(2900)
+    interrupted_at = bot.call(bot.interrupt())
+    page.wait_for_timeout(1000)
+    report = page.evaluate("window.page.report()")
+    page.close()
+    turn = bot.turns[-1]
+    assert turn.estimated
+    assert turn.interrupted
+    assert turn.played_samples / RATE_HZ == pytest.approx(
+        heard_words(report, interrupted_at) * WORD_SECS, abs=0.35
+    )
+
+
 @contextmanager
 def sound_card() -> Iterator[str | None]:
     """A sound card that plays into nothing, as PulseAudio's address; None where there is no PulseAudio."""

@@ -47,6 +47,19 @@ class Call:
             )
         return entry
 
+    def burst(self, number: int, *, at: float, secs: float) -> None:
+        """The audio of an utterance leaves in one moment."""
+        for index in range(round(secs / 0.05)):
+            self.clock.add_sent(
+                SentAudio(
+                    position_samples=round((at + (index + 1) * 0.05) * RATE),
+                    samples=50,
+                    utterance=number,
+                    utterance_end_samples=(index + 1) * 50,
+                    at_secs=at,
+                )
+            )
+
     def ack(self, at: float, position_secs: float) -> None:
         self.clock.add_ack(
             PlayoutAck(epoch=0, position_samples=position_secs * RATE, at_secs=at, uplink_secs=0.0)

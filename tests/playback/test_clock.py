@@ -319,3 +319,77 @@ def test_acknowledgements_that_are_under_way_are_allowed_for() -> None:
     ack(target, 1.4, 900, uplink=0.4)
     assert position(target, 1.6) == pytest.approx(1500)
     assert position(target, 1.9) == pytest.approx(900 + 650)
+
+
+def write_at_once(target: PlayoutClock, *, at_secs: float, start_secs: float, secs: float) -> None:
+    """Audio of a track position that is written in one moment, as by a bot that stood still before."""
+    for index in range(round(secs / 0.04)):
+        target.add_sent(
+            SentAudio(
+                position_samples=round((start_secs + (index + 1) * 0.04) * RATE),
+                samples=40,
+                utterance=1,
+                utterance_end_samples=(index + 1) * 40,
+                at_secs=at_secs,
+            )
+        )
+
+
+def test_what_is_written_at_once_is_heard_in_real_time_and_a_little_faster() -> None:
+    target = clock()
+    write_at_once(target, at_secs=2.0, start_secs=1.0, secs=1.0)
+    assert position(target, 2.5) == pytest.approx(1040 + 300 / 0.95, abs=3)
+    assert position(target, 3.0) == pytest.approx(1040 + 800 / 0.95, abs=3)
+    assert target.heard_at_secs(2000) == pytest.approx(2.0 + 0.96 * 0.95 + 0.2)
+
+
+def test_after_what_was_written_at_once_the_delay_is_made_up_for() -> None:
+    target = clock()
+    write_at_once(target, at_secs=2.0, start_secs=1.0, secs=1.0)
+    write(target, start_secs=2.0, secs=30.0)
+    assert position(target, 3.2) == pytest.approx(2000 + 88 / 0.95, abs=2)
+    assert position(target, 30.2) == pytest.approx(30_000)
+
+
+def test_what_is_written_after_a_flush_is_not_late_for_what_was_dropped() -> None:
+    target = clock()
+    write_at_once(target, at_secs=2.0, start_secs=1.0, secs=10.0)
+    target.flushed()
+    write(target, start_secs=12.0, secs=1.0)
+    assert target.heard_at_secs(12_500) == pytest.approx(12.7)
+
+
+def test_the_delay_is_measured_against_what_could_be_heard_and_not_counted_twice() -> None:
+    target = clock()
+    write_at_once(target, at_secs=2.0, start_secs=1.0, secs=2.0)
+    ack(target, 3.2, 2040.0)
+    assert target.delay_secs == pytest.approx(3.2 - (2.0 + 1.0 * 0.95))
+
+
+def test_a_jitter_buffer_that_holds_what_came_at_once_is_not_counted_twice() -> None:
+    target = clock()
+    write_at_once(target, at_secs=2.0, start_secs=1.0, secs=2.0)
+    without = position(target, 3.2)
+    target.playout_delay_secs = 1.0
+    assert position(target, 3.2) == without
+    target.playout_delay_secs = 3.0
+    assert position(target, 4.9) < 1040
+    assert target.heard_at_secs(3000) == pytest.approx(5.0)
+
+
+def test_an_end_is_not_heard_before_the_acknowledged_rest_has_been_played() -> None:
+    target = clock()
+    write(target, start_secs=0.0, secs=4.0)
+    ack(target, 1.0, 800.0)
+    assert target.heard_at_secs(4000) == pytest.approx(4.2)
+    ack(target, 3.0, 2000.0)
+    assert target.heard_at_secs(4000) == pytest.approx(5.0)
+    assert target.heard_at_secs(1500) == pytest.approx(1.7)
+
+
+def test_a_client_that_stands_still_puts_an_end_off_for_a_bounded_time() -> None:
+    target = clock()
+    write(target, start_secs=0.0, secs=4.0)
+    for tenth in range(10, 300):
+        ack(target, tenth / 10, 800.0)
+    assert target.heard_at_secs(4000) == pytest.approx(4.0 + 5.0)

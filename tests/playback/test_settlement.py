@@ -155,6 +155,28 @@ def test_an_interruption_during_the_tail_shortens_the_committed_message() -> Non
     assert settled(events)[0].heard_text == "one two three four"
 
 
+def test_a_turn_that_left_in_one_moment_is_not_complete_before_it_was_heard() -> None:
+    # The bot had stood still, and its track sent at once what it owed.
+    call = Call()
+    entry = call.turn(WORDS, at=1.0, written_secs=0.0)
+    (number,) = entry.utterances
+    call.burst(number, at=1.0, secs=3.0)
+    for tenth in range(1, 21):
+        call.ack(1.2 + tenth / 10, 1.0 + tenth / 10)
+        assert settled(call.settler.update(1.2 + tenth / 10)) == []
+    events = call.settler.cut(3.2, CutReason.INTERRUPTION)
+    assert commits(events) == ["one two three four"]
+
+
+def test_a_turn_that_left_in_one_moment_is_not_complete_early_without_acknowledgements_either() -> None:
+    call = Call()
+    entry = call.turn(WORDS, at=1.0, written_secs=0.0)
+    (number,) = entry.utterances
+    call.burst(number, at=1.0, secs=3.0)
+    assert settled(call.settler.update(2.9)) == []
+    assert commits(call.settler.cut(3.0, CutReason.INTERRUPTION)) == ["one two three four"]
+
+
 def test_an_interruption_detected_after_the_end_still_cuts_at_its_onset() -> None:
     call = Call()
     entry = call.turn(WORDS, at=1.0)
