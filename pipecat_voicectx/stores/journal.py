@@ -62,15 +62,25 @@ class Journal:
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _has_finished: bool = False
     """Whether the file holds more than what is pending."""
+    _whole_bytes: int | None = None
+    """How much of the file is whole, while a failed write could not be taken back."""
+    _subject: Callable[[dict[str, Any]], object] = lambda _body: None
 
     @classmethod
-    def open(cls, path: Path) -> Journal:
+    def open(cls, path: Path, *, subject: Callable[[dict[str, Any]], object] | None = None) -> Journal:
         """Opens or creates the journal and reads what is pending.
+
+        Args:
+            path: The file.
+            subject: What an entry is a version of; None: of nothing. An entry whose mark is lost or damaged is not
+                handed out again when the store has a later version.
 
         Raises:
             UnavailableError: The folder or file cannot be written.
         """
         journal = cls(path)
+        if subject is not None:
+            journal._subject = subject
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             journal._read()
@@ -103,12 +113,15 @@ class Journal:
 
     def done(self, sequence: int) -> None:
         """The store has the entry. Not flushed: losing the mark only costs a harmless repetition."""
+        self._mark({"done": sequence})
+
+    def _mark(self, record: dict[str, Any]) -> None:
         with self._lock:
-            if self._pending.pop(sequence, None) is None:
+            if self._pending.pop(record["done"], None) is None:
                 return
             self._has_finished = True
             with contextlib.suppress(UnavailableError, OSError):
-                self._write({"done": sequence}, durable=False)
+                self._write(record, durable=False)
                 if not self._pending and self._file.tell() > _COMPACT_BYTES:
                     self._compact({})
 
@@ -118,11 +131,12 @@ class Journal:
             body = self._pending.get(sequence)
             if body is not None:
                 self._set_aside({"seq": sequence, "reason": reason, "body": body})
-                self.done(sequence)
+                self._mark({"done": sequence, "aside": True})
 
     def close(self) -> None:
         """Closes the file. What is pending stays for the next start. Harmless when repeated."""
         with self._lock:
+            self._whole_bytes = None
             if self._file is not None:
                 self._drop_finished()
                 self._file.close()
@@ -171,6 +185,7 @@ class Journal:
             self.stats.torn += 1
             with self.path.open("r+b") as file:
                 file.truncate(len(data) - len(tail))
+        stored: dict[object, int] = {}
         for raw in complete.splitlines():
             if not raw.strip():
                 continue
@@ -179,37 +194,50 @@ class Journal:
                 self._has_finished = True
                 self._set_aside({"reason": "damaged line", "line": raw.decode("utf-8", "replace")})
             elif "done" in record:
-                if self._pending.pop(record["done"], None) is not None:
+                body = self._pending.pop(record["done"], None)
+                if body is not None:
                     self._has_finished = True
+                    if not record.get("aside") and (subject := self._subject(body)) is not None:
+                        stored[subject] = max(record["done"], stored.get(subject, 0))
                 self._next = max(self._next, record["done"] + 1)
             else:
                 self._pending[record["seq"]] = record["body"]
                 self._next = max(self._next, record["seq"] + 1)
+        for sequence, body in list(self._pending.items()):
+            if sequence < stored.get(self._subject(body), 0):
+                del self._pending[sequence]
+                self._has_finished = True
 
     def _write(self, record: dict[str, Any], *, durable: bool) -> None:
-        start = self._file.tell() if self._file is not None else 0
+        start: int | None = None
         try:
             if self._file is None:
-                raise OSError("journal is closed")
+                self._reopen()
+            start = self._file.tell()
             self._file.write(_line(record))
             self._file.flush()
             if durable:
                 os.fsync(self._file.fileno())
         except (OSError, ValueError) as error:
-            if self._file is not None:
-                self._recover(start)
+            if start is not None:
+                self._take_back(start)
             raise UnavailableError(f"journal {self.path} cannot be written: {error}") from error
 
-    def _recover(self, length: int) -> None:
+    def _take_back(self, length: int) -> None:
         """Cuts off half a line that a full disk left, so that the next append starts on its own line."""
         with contextlib.suppress(OSError):
             self._file.close()
-        self._file = None
-        try:
-            os.truncate(self.path, length)
-            self._file = self.path.open("ab")
-        except OSError:
-            return
+        self._file, self._whole_bytes = None, length
+        with contextlib.suppress(OSError):
+            self._reopen()
+
+    def _reopen(self) -> None:
+        """Opens the file again behind what of it is whole. When that fails, too, the next write tries once more."""
+        if self._whole_bytes is None:
+            raise OSError("journal is closed")
+        os.truncate(self.path, self._whole_bytes)
+        self._file = self.path.open("ab")
+        self._whole_bytes = None
 
     def _set_aside(self, record: dict[str, Any]) -> None:
         self.stats.poisoned += 1
@@ -221,13 +249,15 @@ class Journal:
         # The last number used is kept, so that numbers never repeat; ahead of the entries, one of which may have it.
         lines = [_line({"done": self._next - 1})]
         lines += [_line({"seq": sequence, "body": body}) for sequence, body in sorted(kept.items())]
-        _replace(self.path, b"".join(lines))
+        data = b"".join(lines)
+        _replace(self.path, data)
         self._pending = kept
         self._has_finished = False
         if self._file is not None:
             self._file.close()
             self._file = None
-        self._file = self.path.open("ab")
+        self._whole_bytes = len(data)
+        self._reopen()
 
 
 def _line(record: dict[str, Any]) -> bytes:

@@ -8,7 +8,7 @@ from pipecat_voicectx.errors import BadInputError
 from pipecat_voicectx.memory.pages import Owner, VoicePage
 from pipecat_voicectx.stores.journal import Journal, JournalEntry
 
-__all__ = ["entry_page", "is_owned", "says_something", "stored_page"]
+__all__ = ["entry_page", "is_owned", "page_in", "says_something", "stored_page"]
 
 
 def entry_page(entry: JournalEntry) -> VoicePage:
@@ -38,10 +38,16 @@ def says_something(body: dict[str, Any], page_ids: set[str]) -> bool:
     return any(page.get(key) for key in ("user_text", "bot_text", "unheard_text", "summary"))
 
 
+def page_in(body: dict[str, Any]) -> str | None:
+    """The id of the page that an entry is a version of."""
+    page = body.get("page")
+    page_id = page.get("id") if isinstance(page, dict) else None
+    return page_id if isinstance(page_id, str) else None
+
+
 def stored_page(journal: Journal, page_id: str, sequence: int) -> None:
     """The database has this version of a page: earlier ones that it did not take must not come over it later."""
     journal.done(sequence)
     for entry in journal.pending():
-        page = entry.body.get("page")
-        if entry.sequence < sequence and isinstance(page, dict) and page.get("id") == page_id:
+        if entry.sequence < sequence and page_in(entry.body) == page_id:
             journal.done(entry.sequence)

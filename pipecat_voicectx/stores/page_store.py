@@ -27,7 +27,13 @@ from pipecat_voicectx.stores.copied_pages import CopiedPages
 from pipecat_voicectx.stores.embedders import Embedder
 from pipecat_voicectx.stores.folder_lock import lock_folder, unlock
 from pipecat_voicectx.stores.journal import Journal, JournalEntry
-from pipecat_voicectx.stores.journaled_pages import entry_page, is_owned, says_something, stored_page
+from pipecat_voicectx.stores.journaled_pages import (
+    entry_page,
+    is_owned,
+    page_in,
+    says_something,
+    stored_page,
+)
 from pipecat_voicectx.stores.page_embedding import embed_page
 from pipecat_voicectx.stores.qdrant_pages import QdrantPages
 from pipecat_voicectx.stores.stored_pages import EmbedderStamp, StoredPage, StoredThread
@@ -185,7 +191,7 @@ class PageStore:
         folder = Path(self._key.removeprefix("journal:")) if path is None else path
         self._lock_file = lock_folder(folder)
         try:
-            self._journal = Journal.open(folder / "journal.jsonl")
+            self._journal = Journal.open(folder / "journal.jsonl", subject=page_in)
             self._stored = CopiedPages(
                 folder=path,
                 url=url,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -231,4 +232,65 @@ def test_cutting_the_file_anywhere_loses_only_the_end(
     left = [entry.body for entry in journal.pending()]
     assert left == entries[: len(left)]
     assert journal.stats.poisoned == 0
+    journal.close()
+
+
+def test_a_write_that_could_not_be_taken_back_costs_none_that_comes_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal.open(tmp_path / "j.jsonl")
+    journal.append({"n": 1})
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def no_descriptors(*_args: object, **_options: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("os.fsync", full)
+        broken.setattr(Path, "open", no_descriptors)
+        for _ in range(2):
+            with pytest.raises(UnavailableError):
+                journal.append({"n": 2})
+    assert journal.append({"n": 3})
+    journal = reopened(journal)
+    assert bodies(journal) == [1, 3]
+    assert journal.stats.torn == 0
+    journal.close()
+    with pytest.raises(UnavailableError, match="closed"):
+        journal.append({"n": 4})
+
+
+def subject(body: dict[str, object]) -> object:
+    return body.get("of")
+
+
+def without_mark(path: Path, sequence: int) -> None:
+    """As a damaged disk leaves the mark, or a kill between two marks."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(line for line in lines if b'"done":%d' % sequence not in line))
+
+
+def test_an_earlier_version_whose_mark_is_lost_does_not_come_over_a_later_one(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "j.jsonl", subject=subject)
+    for n, of in enumerate(["a", "b", "a"], start=1):
+        journal.append({"n": n, "of": of})
+    for sequence in (1, 2, 3):
+        journal.done(sequence)
+    without_mark(journal.path, 1)
+    without_mark(journal.path, 2)
+    again = Journal.open(journal.path, subject=subject)
+    assert bodies(again) == [2]
+    again.close()
+    journal.close()
+
+
+def test_a_later_version_that_was_set_aside_takes_no_earlier_one_with_it(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "j.jsonl", subject=subject)
+    journal.append({"n": 1, "of": "a"})
+    journal.poison(journal.append({"n": 2, "of": "a"}), "refused")
+    again = Journal.open(journal.path, subject=subject)
+    assert bodies(again) == [1]
+    again.close()
     journal.close()
