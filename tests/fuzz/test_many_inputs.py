@@ -39,6 +39,7 @@ from pipecat_voicectx.sources.stt_words import read_timed_words
 from pipecat_voicectx.states.network import NetworkEstimator
 from pipecat_voicectx.stores.brain_state import BrainState
 from pipecat_voicectx.stores.journal import Journal
+from pipecat_voicectx.stores.journaled_pages import page_in
 from pipecat_voicectx.stores.prices import load_prices
 from pipecat_voicectx.stores.qdrant_engine import read_payload
 from pipecat_voicectx.stores.voice_speeds import VoiceSpeeds
@@ -132,8 +133,10 @@ JOURNAL = b"".join(
     journal_line(record)
     for record in (
         {"seq": 1, "body": {"page": PAGE}},
-        {"seq": 2, "body": {"number": 2}},
-        {"done": 1},
+        {"seq": 2, "body": {"page": PAGE}},
+        {"seq": 4, "body": {"number": 2}},
+        {"done": 2},
+        {"done": 4, "aside": True},
         {"seq": 3, "body": {}},
     )
 )
@@ -330,13 +333,20 @@ def journal(path: Path) -> object:
     for other in path.parent.glob(path.name + "*"):
         if other != path:
             other.unlink()
-    opened = Journal.open(path)
+    opened = Journal.open(path, subject=page_in)
     before = [entry.body for entry in opened.pending()]
     opened.close()
-    again = Journal.open(path)
+    again = Journal.open(path, subject=page_in)
     assert [entry.body for entry in again.pending()] == before, "reading it twice is reading it once"
     again.close()
     return before
+
+
+def signed_journal(path: Path) -> object:
+    """The same with lines whose checksums are right, whatever they say."""
+    lines = [line.partition(b" ")[2] for line in path.read_bytes().split(b"\n")]
+    path.write_bytes(b"".join(b"%08x %s\n" % (zlib.crc32(line), line) for line in lines))
+    return journal(path)
 
 
 def scenario(path: Path) -> object:
@@ -355,6 +365,7 @@ FILES: dict[str, tuple[Callable[[Path], object], list[bytes]]] = {
     "brains": (lambda path: BrainState.load(path)[1], [encoded(BRAINS)]),
     "recorded sessions": (recorded_session, [SESSION]),
     "journals": (journal, [JOURNAL]),
+    "journals with right checksums": (signed_journal, [JOURNAL]),
     "indexes of recordings": (lambda path: load_recordings(path.parent), [encoded({})]),
 }
 
