@@ -6,7 +6,6 @@ GOOGLE_GEMINI_BASE_URL is another server that speaks the protocol; VOICECTX_STOR
 """
 
 import os
-import sys
 
 from pipecat.audio.vad.silero import SileroVADAnalyzer
 from pipecat.frames.frames import LLMRunFrame
@@ -16,12 +15,11 @@ from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.aggregators.llm_response_universal import LLMUserAggregatorParams
 from pipecat.runner.types import RunnerArguments
 from pipecat.runner.utils import create_transport
-from pipecat.services.google.gemini_live.llm import GeminiLiveLLMService
 from pipecat.transports.base_transport import BaseTransport, TransportParams
 from pipecat.workers.runner import WorkerRunner
 
 from pipecat_voicectx import VoiceContext
-from pipecat_voicectx.demo.startup import prepare
+from pipecat_voicectx.demo.startup import preload_speech
 from pipecat_voicectx.inspector.mount import mount_on_runner, show
 
 INSTRUCTIONS = (
@@ -35,6 +33,8 @@ transport_params = {
 
 async def run_bot(transport: BaseTransport, runner_args: RunnerArguments) -> None:
     """Runs one session until the caller hangs up."""
+    from pipecat.services.google.gemini_live.llm import GeminiLiveLLMService  # here: an extra
+
     llm = GeminiLiveLLMService(
         api_key=os.environ["GOOGLE_API_KEY"],
         settings=GeminiLiveLLMService.Settings(system_instruction=INSTRUCTIONS),
@@ -76,9 +76,8 @@ async def bot(runner_args: RunnerArguments) -> None:
 
 
 if __name__ == "__main__":
-    if not os.environ.get("GOOGLE_API_KEY"):
-        sys.exit("gemini_bot: GOOGLE_API_KEY is missing; without a key there is `voicectx demo`")
     from pipecat.runner.run import main
 
-    prepare(show=mount_on_runner)  # what the plugin does, at http://localhost:7860/voicectx
+    library = ("google.genai", "gemini")
+    preload_speech(transport_params, key="GOOGLE_API_KEY", show=mount_on_runner, library=library)
     main()

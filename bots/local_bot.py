@@ -1,7 +1,8 @@
-"""A travel assistant, over WebRTC, Daily, LiveKit, a WebSocket or an eval harness, with or without pipecat-voicectx.
+"""A travel assistant on WebRTC, Daily, LiveKit, a telephone, a WebSocket or an eval harness, with our plugin or not.
 
     python bots/local_bot.py              then open http://localhost:7860 and talk
     python bots/local_bot.py -t daily     the same in a Daily room (needs DAILY_API_KEY)
+    python bots/local_bot.py -t twilio    the same on the telephone (phone_bot.py is made for it)
     pipecat eval suite bots/evals/suite.yaml              typed conversations, checked (text modality)
     VOICECTX_DEMO_PLUGIN=0 python bots/local_bot.py       the same bot, stock Pipecat
 
@@ -36,6 +37,7 @@ from pipecat_voicectx.demo.parts import (
     user_speech_timeout_secs,
 )
 from pipecat_voicectx.demo.startup import preload
+from pipecat_voicectx.demo.transport_keys import TELEPHONES
 from pipecat_voicectx.demo.trips import FIND_TRIPS, find_trips
 from pipecat_voicectx.inspector.mount import mount_on_runner, show
 
@@ -68,6 +70,12 @@ def websocket_params():
     )
 
 
+def telephone_params():
+    from pipecat.transports.websocket.fastapi import FastAPIWebsocketParams
+
+    return FastAPIWebsocketParams(audio_in_enabled=True, audio_out_enabled=True)
+
+
 def eval_params():
     from pipecat.evals.transport import EvalTransportParams
 
@@ -80,12 +88,13 @@ transport_params = {
     "livekit": livekit_params,
     "websocket": websocket_params,
     "eval": eval_params,
+    **dict.fromkeys(TELEPHONES, telephone_params),
 }
 
 
 async def run_bot(transport: BaseTransport, runner_args: RunnerArguments) -> None:
     """Runs one session until the caller hangs up."""
-    settings = BotSettings.of_session(runner_args.body)
+    settings = BotSettings.of_session(runner_args.body).of_caller(runner_args)
     parts = choose_parts(settings, transport, system_prompt=SYSTEM_PROMPT)
     parts.llm.register_function("find_trips", find_trips)
     context = LLMContext(tools=ToolsSchema(standard_tools=[FIND_TRIPS]))

@@ -6,7 +6,6 @@ OPENAI_REALTIME_URL is another server that speaks the protocol; VOICECTX_STORE t
 """
 
 import os
-import sys
 
 from pipecat.frames.frames import LLMRunFrame
 from pipecat.pipeline.pipeline import Pipeline
@@ -20,7 +19,7 @@ from pipecat.transports.base_transport import BaseTransport, TransportParams
 from pipecat.workers.runner import WorkerRunner
 
 from pipecat_voicectx import VoiceContext
-from pipecat_voicectx.demo.startup import prepare
+from pipecat_voicectx.demo.startup import preload_speech
 from pipecat_voicectx.inspector.mount import mount_on_runner, show
 
 INSTRUCTIONS = (
@@ -77,9 +76,7 @@ async def bot(runner_args: RunnerArguments) -> None:
 
 
 if __name__ == "__main__":
-    if not os.environ.get("OPENAI_API_KEY"):
-        sys.exit("realtime_bot: OPENAI_API_KEY is missing; without a key there is `voicectx demo`")
     from pipecat.runner.run import main
 
-    prepare(show=mount_on_runner)  # what the plugin does, at http://localhost:7860/voicectx
+    preload_speech(transport_params, key="OPENAI_API_KEY", show=mount_on_runner)
     main()

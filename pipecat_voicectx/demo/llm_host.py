@@ -7,15 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from pipecat_voicectx.demo.environment import SCRIPTED_LLM_ENV
 from pipecat_voicectx.demo.events import EventLog, read_events
 from pipecat_voicectx.demo.policy import TripPolicy
 from pipecat_voicectx.demo.scenario import Scenario
 from pipecat_voicectx.testing.openai_server import OpenAIServer, ReplyRecord, RequestRecord
 
 __all__ = ["SCRIPTED_LLM_ENV", "scripted_llm"]
-
-SCRIPTED_LLM_ENV = "VOICECTX_SCRIPTED_LLM"
-"""Set to 1 where OPENAI_BASE_URL is the scripted server, so that the bot can say so."""
 
 
 @asynccontextmanager

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipecat.runner.types import RunnerArguments
 from pipecat.services.llm_service import LLMService
 from pipecat.services.openai.llm import OpenAILLMService
 from pipecat.services.stt_service import STTService
 from pipecat.services.tts_service import TTSService
 from pipecat.transports.base_transport import BaseTransport
 
+from pipecat_voicectx.demo.environment import EMBEDDINGS_ENV, SCRIPTED_LLM_ENV, WHISPER_ENV
 from pipecat_voicectx.demo.espeak_tts import EspeakTTSService
-from pipecat_voicectx.demo.llm_host import SCRIPTED_LLM_ENV
 from pipecat_voicectx.demo.recorded_stt import RecordedCallSTT
 from pipecat_voicectx.demo.scenario import load_scenario
+from pipecat_voicectx.demo.transport_keys import TELEPHONES
 from pipecat_voicectx.demo.typed_stt import TypedOnlySTT
 from pipecat_voicectx.errors import UsageError
+from pipecat_voicectx.sources.caller_id import caller_number
 
 if TYPE_CHECKING:
     from pipecat_voicectx.stores.embedders import Embedder
 
 __all__ = [
-    "EMBEDDINGS_ENV",
-    "WHISPER_ENV",
     "BotSettings",
     "Parts",
     "choose_embedder",
@@ -36,10 +37,6 @@ __all__ = [
     "user_speech_timeout_secs",
 ]
 
-EMBEDDINGS_ENV = "VOICECTX_EMBEDDINGS"
-"""Folder of a fastembed model."""
-WHISPER_ENV = "VOICECTX_WHISPER_MODEL"
-"""Folder of a faster-whisper model."""
 _KEY_ENV = "OPENAI_API_KEY"
 _BASE_URL_ENV = "OPENAI_BASE_URL"
 _MODEL_ENV = "OPENAI_MODEL"
@@ -54,8 +51,9 @@ class BotSettings:
     """Whether our processors are in the pipeline."""
     scenario_path: Path | None
     """The recorded call; set by the demo, None with a person at the microphone."""
-    user_id: str
-    store_path: Path
+    user_id: str | None
+    """Whose call it is; None for a caller nobody knows, and then nothing outlives the call."""
+    store_path: Path | None
     """Folder of what is remembered."""
     call: int
     """Which call of the pass this is, from 1."""
@@ -87,6 +85,15 @@ class BotSettings:
             events_path=Path(str(given["events"])) if "events" in given else None,
             start_secs=float(given.get("start_secs", 0.0)),
         )
+
+    def of_caller(self, runner_args: RunnerArguments) -> BotSettings:
+        """On a telephone line the caller's number says whose call it is; elsewhere it stays this machine's user."""
+        if getattr(runner_args, "transport_type", None) not in TELEPHONES:
+            return self
+        number = caller_number(runner_args.call_data)
+        if number is None:
+            return replace(self, user_id=None, store_path=None)
+        return replace(self, user_id=f"tel:{number}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

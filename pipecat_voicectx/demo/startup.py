@@ -3,90 +3,87 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import itertools
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NoReturn
 
-from pipecat_voicectx.demo.llm_host import SCRIPTED_LLM_ENV
-from pipecat_voicectx.demo.parts import EMBEDDINGS_ENV, WHISPER_ENV, BotSettings, local_embedder
+from pipecat_voicectx.demo.environment import (
+    EMBEDDINGS_ENV,
+    SCRIPTED_LLM_ENV,
+    missing_ears_or_voice,
+    missing_to_think,
+    wrong_settings,
+)
+from pipecat_voicectx.demo.parts import BotSettings, local_embedder
+from pipecat_voicectx.demo.transport_keys import (
+    TELEPHONES,
+    asked_transport,
+    installed,
+    missing_for,
+    missing_transport,
+    not_taken,
+)
 from pipecat_voicectx.errors import UnavailableError, UsageError
 
 __all__ = [
     "load_memory",
-    "missing_for_daily",
-    "missing_to_think",
-    "missing_transport",
     "preload",
+    "preload_speech",
     "prepare",
-    "wrong_settings",
 ]
-
-
-def missing_to_think(environ: Mapping[str, str]) -> str | None:
-    """What to say when there is no language model to ask; None when there is one."""
-    if environ.get("OPENAI_API_KEY") or environ.get("OPENAI_BASE_URL"):
-        return None
-    return "missing OPENAI_API_KEY, or OPENAI_BASE_URL of a compatible server: nothing to think with"
-
-
-def missing_for_daily(arguments: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """What to say when `-t daily` (or `-d`) is asked for and cannot be; None otherwise."""
-    asked = any(a in ("-d", "--direct", "-tdaily", "--transport=daily") for a in arguments) or any(
-        pair in (("-t", "daily"), ("--transport", "daily")) for pair in itertools.pairwise(arguments)
-    )
-    if not asked:
-        return None
-    if importlib.util.find_spec("daily") is None:
-        return "missing daily-python; run: pip install 'pipecat-voicectx[daily]'"
-    if not environ.get("DAILY_API_KEY"):
-        return (
-            "missing DAILY_API_KEY: a room is made with it; the key is in Daily's dashboard, under Developers"
-        )
-    return None
-
-
-def missing_transport(arguments: Sequence[str], known: Collection[str]) -> str | None:
-    """What to say when another transport is asked for with `-t` than the bot has; None otherwise."""
-    asked = [b for a, b in itertools.pairwise(arguments) if a in ("-t", "--transport")]
-    unknown = next((each for each in asked if each not in known), None)
-    if unknown is None:
-        return None
-    other = "bots/phone_bot.py" if unknown in ("twilio", "telnyx", "plivo", "exotel") else "bots/local_bot.py"
-    return f"this bot has no transport {unknown!r}, only {', '.join(known)}; see {other} for others"
-
-
-def wrong_settings(environ: Mapping[str, str]) -> str | None:
-    """What to say about a setting that would only fail in the first call; None when all can be used."""
-    folder = environ.get(WHISPER_ENV)
-    if folder and not Path(folder).is_dir():
-        return f"{WHISPER_ENV} is {folder!r}, which is no folder; name that of a faster-whisper model"
-    url = environ.get("OPENAI_BASE_URL")
-    if url and not url.startswith(("http://", "https://")):
-        return f"OPENAI_BASE_URL is {url!r}; give it as http://HOST:PORT/v1"
-    return None
 
 
 def preload(transports: Collection[str], *, show: Callable[[], object]) -> None:
     """For the bots on OpenAI's chat: checks, then `prepare`.
 
-    Exits with code 2 and one line when something is missing or wrong.
+    Exits with code 2 and one line when something is missing or wrong. Whose calls a bot without `-t` cannot take, it
+    says in one line and goes on.
 
     Args:
         transports: What the bot can be asked for with `-t`.
         show: Puts the inspector beside Pipecat's runner.
     """
+    _read_dotenv()
     words = sys.argv[1:]
+    asked = asked_transport(words)
     problem = (
         missing_to_think(os.environ)
         or missing_transport(words, transports)
-        or missing_for_daily(words, os.environ)
-        or wrong_settings(os.environ)
+        or missing_for(asked, os.environ)
+        or _wrong_setting()
+        or missing_ears_or_voice(os.environ)
     )
+    if problem:
+        _stop(problem)
+    if asked is None and set(transports) <= set(TELEPHONES) and (line := not_taken(transports, os.environ)):
+        print(line, flush=True)
+    prepare(show=show)
+
+
+def preload_speech(
+    transports: Collection[str],
+    *,
+    key: str,
+    show: Callable[[], object],
+    library: tuple[str, str] | None = None,
+) -> None:
+    """For the bots on a speech-to-speech service: the same, with its one key.
+
+    Args:
+        transports: What the bot can be asked for with `-t`.
+        key: The service's environment variable.
+        show: Puts the inspector beside Pipecat's runner.
+        library: The service's library, by import name, and the extra of this package that installs it.
+    """
+    _read_dotenv()
+    problem = missing_transport(sys.argv[1:], transports) or _wrong_setting()
+    if problem is None and not os.environ.get(key):
+        problem = f"missing {key}; without a key there is `voicectx demo`"
+    if problem is None and library is not None and not installed(library[0]):
+        problem = f"missing {library[0]}; run: pip install 'pipecat-voicectx[{library[1]}]'"
     if problem:
         _stop(problem)
     prepare(show=show)
@@ -100,6 +97,18 @@ def prepare(*, show: Callable[[], object]) -> None:
         show()
     except UsageError as error:
         _stop(str(error))
+
+
+def _wrong_setting() -> str | None:
+    return next((f"{name} {trouble}" for name, trouble in wrong_settings(os.environ)), None)
+
+
+def _read_dotenv() -> None:
+    """Keys from `.env` in the folder the bot is started from, or above it; what is set already stays."""
+    with contextlib.suppress(ImportError):  # comes with Pipecat's runner
+        from dotenv import find_dotenv, load_dotenv
+
+        load_dotenv(find_dotenv(usecwd=True))
 
 
 def _stop(problem: str) -> NoReturn:

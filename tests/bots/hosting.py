@@ -82,7 +82,10 @@ def free_port() -> int:
 
 def without_keys(**more: str) -> dict[str, str]:
     """The environment less every key and setting a bot reads."""
-    prefixes = ("OPENAI_", "GOOGLE_", "DAILY_", "TWILIO_", "VOICECTX_", "PIPECAT_")
+    prefixes = (
+        *("OPENAI_", "GOOGLE_", "DAILY_", "LIVEKIT_", "TWILIO_", "TELNYX_", "PLIVO_"),
+        *("VOICECTX_", "PIPECAT_"),
+    )
     return {**{k: v for k, v in os.environ.items() if not k.startswith(prefixes)}, **more}
 
 

@@ -167,6 +167,42 @@ def test_every_provider_s_caller_is_greeted_and_known_by_number_unless_it_is_wit
     assert not [line for line in lines if "Traceback" in line], "\n".join(lines[-80:])
 
 
+@pytest.mark.peers
+def test_the_local_bot_takes_a_telephone_call_too(tmp_path: Path) -> None:
+    async def call() -> list[str]:
+        async with OpenAIServer(TripPolicy(load_scenario(None))) as server:
+            environment = without_keys(
+                **{SCRIPTED_LLM_ENV: "1"},
+                OPENAI_BASE_URL=server.base_url,
+                OPENAI_API_KEY="",
+                VOICECTX_STORE=str(tmp_path / "store"),
+                TWILIO_ACCOUNT_SID="AC" + "0" * 32,
+                TWILIO_AUTH_TOKEN="not-a-secret",
+            )
+            bot_file = BOT.with_name("local_bot.py")
+            async with (
+                running_bot(bot_file, "-t", "twilio", environment=environment, cwd=tmp_path) as bot,
+                websockets.connect(f"ws://127.0.0.1:{bot.port}/ws") as socket,
+                aiohttp.ClientSession() as http,
+            ):
+                line = twilio(NUMBER)
+                for message in line.handshake:
+                    await socket.send(json.dumps(message))
+                async with asyncio.timeout(40):
+                    titles: list[str] = []
+                    while not titles:
+                        await socket.send(line.frame())
+                        await asyncio.sleep(_FRAME_SECS)
+                        async with http.get(f"{bot.url}/voicectx/api/sessions") as listed:
+                            titles = [session["title"] for session in await listed.json()]
+                assert titles == ["Ada, the travel assistant"]
+                await socket.send(json.dumps({"event": "stop"}))
+            return bot.lines
+
+    lines = asyncio.run(call())
+    assert not [line for line in lines if "Traceback" in line], "\n".join(lines[-80:])
+
+
 @pytest.mark.parametrize("bot", ["local_bot.py", "phone_bot.py"])
 def test_a_bot_without_a_key_says_in_one_line_what_it_misses(bot: str) -> None:
     done = subprocess.run(

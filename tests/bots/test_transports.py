@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.util
 import json
 import runpy
 import subprocess
@@ -23,7 +22,6 @@ from pipecat.transports.base_transport import BaseTransport
 from pipecat_voicectx.demo.llm_host import SCRIPTED_LLM_ENV
 from pipecat_voicectx.demo.policy import TripPolicy
 from pipecat_voicectx.demo.scenario import load_scenario
-from pipecat_voicectx.demo.startup import missing_for_daily
 from pipecat_voicectx.runtimes.playout_position import WrittenPosition, find_position_source
 from pipecat_voicectx.sources.daily_stats import DailyStatsSource
 from pipecat_voicectx.states.network import LinkBand
@@ -36,27 +34,6 @@ from tests.bots.hosting import free_port, running_bot, without_keys
 # Generated code without types.
 frames_pb2: Any = importlib.import_module("pipecat.frames.protobufs.frames_pb2")
 BOT = Path(__file__).parents[2] / "bots" / "local_bot.py"
-
-
-@pytest.mark.parametrize("asked", [["-t", "daily"], ["--transport", "daily"], ["--transport=daily"], ["-d"]])
-def test_daily_without_its_key_is_one_line(asked: list[str]) -> None:
-    if importlib.util.find_spec("daily") is None:
-        pytest.skip("daily-python is not installed")
-    line = missing_for_daily(asked, {})
-    assert line is not None
-    assert "DAILY_API_KEY" in line
-    assert missing_for_daily(asked, {"DAILY_API_KEY": "k"}) is None
-
-
-def test_other_transports_need_nothing_of_daily() -> None:
-    assert missing_for_daily(["-t", "webrtc", "--port", "1"], {}) is None
-
-
-def test_daily_without_its_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    line = missing_for_daily(["-t", "daily"], {"DAILY_API_KEY": "k"})
-    assert line is not None
-    assert "pip install 'pipecat-voicectx[daily]'" in line
 
 
 def test_the_bot_says_the_line_and_stops() -> None:

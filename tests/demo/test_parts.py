@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("aiortc", reason="pip install 'pipecat-voicectx[demo]'")
 pytest.importorskip("espeakng_loader", reason="pip install 'pipecat-voicectx[demo]'")
 
+from pipecat.runner.types import CallData, RunnerArguments, WebSocketRunnerArguments
 from pipecat.services.openai.llm import OpenAILLMService
 from pipecat.transports.base_transport import TransportParams
 from pipecat.transports.smallwebrtc.transport import SmallWebRTCTransport
@@ -71,6 +72,26 @@ def test_a_plugin_setting_that_is_neither_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("VOICECTX_DEMO_PLUGIN", "maybe")
     with pytest.raises(UsageError, match="VOICECTX_DEMO_PLUGIN is 'maybe'"):
         BotSettings.of_session({})
+
+
+def call(transport: str | None, number: str | None) -> WebSocketRunnerArguments:
+    arguments = WebSocketRunnerArguments(websocket=None, transport_type=transport)
+    arguments.call_data = CallData(stream_id="S1", call_id="C1", from_number=number)
+    return arguments
+
+
+def test_on_a_telephone_the_number_says_whose_call_it_is_and_a_withheld_one_leaves_nothing() -> None:
+    settings = BotSettings.of_session({})
+    known = settings.of_caller(call("twilio", "+49 151 2345678"))
+    assert (known.user_id, known.store_path) == ("tel:+491512345678", settings.store_path)
+    withheld = settings.of_caller(call("telnyx", "anonymous"))
+    assert (withheld.user_id, withheld.store_path) == (None, None)
+
+
+def test_elsewhere_than_on_a_telephone_the_caller_is_this_machines_user() -> None:
+    settings = BotSettings.of_session({})
+    assert settings.of_caller(call("websocket", None)) == settings
+    assert settings.of_caller(RunnerArguments()) == settings
 
 
 def test_the_demo_gets_scripted_and_local_parts_and_says_so(
