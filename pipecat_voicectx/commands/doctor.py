@@ -13,15 +13,28 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
+from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pipecat_voicectx.errors import VoiceContextError
+from pipecat_voicectx.demo.environment import (
+    EMBEDDINGS_ENV,
+    missing_ears_or_voice,
+    missing_to_think,
+    wrong_settings,
+)
+from pipecat_voicectx.errors import UsageError, VoiceContextError
+from pipecat_voicectx.inspector.access import TOKEN_ENV, check_token
 from pipecat_voicectx.stores.folder_lock import lock_folder, unlock
+from pipecat_voicectx.stores.model_cache import MINILM, holds_model, model_cache
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
 
 __all__ = ["Finding", "Verdict", "add_arguments", "findings", "run"]
 
@@ -102,6 +115,7 @@ def findings(*, port: int, store: Path | None = None) -> Iterator[Finding]:
     if store is not None:
         yield _store(store)
     yield _key()
+    yield from _settings()
     yield _port(port)
     yield _disk()
 
@@ -118,9 +132,31 @@ def _python() -> Finding:
 
 def _distribution(name: str, *, missing: Verdict, fix: str) -> Finding:
     try:
-        return Finding(part=name, verdict=Verdict.GOOD, detail=version(name))
+        found = version(name)
     except PackageNotFoundError:
         return Finding(part=name, verdict=missing, detail=f"not installed; {fix}")
+    allowed = _allowed(name)
+    if allowed is not None and not allowed.contains(found, prereleases=True):
+        detail = f"{found}, but {allowed} is needed; run: pip install '{name}{allowed}'"
+        return Finding(part=name, verdict=missing, detail=detail)
+    return Finding(part=name, verdict=Verdict.GOOD, detail=found)
+
+
+@cache
+def _ranges() -> Mapping[str, SpecifierSet]:
+    """What this package asks of each distribution, by name; empty where that cannot be told."""
+    try:
+        from packaging.requirements import Requirement
+
+        lines = requires("pipecat-voicectx") or []
+    except (ImportError, PackageNotFoundError):  # half an installation, or a bare source tree
+        return {}
+    wanted = [Requirement(line) for line in lines]
+    return {each.name: each.specifier for each in wanted if each.specifier}
+
+
+def _allowed(name: str) -> SpecifierSet | None:
+    return _ranges().get(name)
 
 
 def _devices() -> Finding:
@@ -139,16 +175,25 @@ def _vad_model() -> Finding:
     return Finding(part="Silero VAD", verdict=Verdict.GOOD, detail="in pipecat-ai, runs on the CPU")
 
 
-def _embedder_model() -> Finding:
-    folder = Path(os.environ.get("FASTEMBED_CACHE_PATH") or Path(tempfile.gettempdir()) / "fastembed_cache")
-    models = sorted(folder.glob("models--*MiniLM*")) if folder.is_dir() else []
-    if models:
+def _embedder_model(environ: Mapping[str, str] = os.environ) -> Finding:
+    given = environ.get(EMBEDDINGS_ENV)
+    if given and (Path(given) / "tokenizer.json").is_file():
+        return Finding(part="embedder", verdict=Verdict.GOOD, detail=f"of the bots: the model in {given}")
+    folder = model_cache(environ)
+    if holds_model(folder, MINILM):
         return Finding(part="embedder", verdict=Verdict.GOOD, detail=f"all-MiniLM-L6-v2 cached in {folder}")
-    return Finding(
-        part="embedder",
-        verdict=Verdict.OPTIONAL,
-        detail="all-MiniLM-L6-v2 is not cached; fetched at first use (90 MB), or give the embedder a model folder",
-    )
+    detail = f"all-MiniLM-L6-v2 is not in {folder}; fetched at first use (90 MB), or give the embedder a model folder"
+    return Finding(part="embedder", verdict=Verdict.OPTIONAL, detail=detail)
+
+
+def _settings(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+    """One finding for each variable that would stop a bot."""
+    for name, trouble in wrong_settings(environ):
+        yield Finding(part=name, verdict=Verdict.BAD, detail=trouble)
+    try:
+        check_token(environ.get(TOKEN_ENV))
+    except UsageError as error:
+        yield Finding(part=TOKEN_ENV, verdict=Verdict.BAD, detail=str(error))
 
 
 def _store(folder: Path) -> Finding:
@@ -180,12 +225,17 @@ def _store(folder: Path) -> Finding:
     return Finding(part=part, verdict=Verdict.GOOD, detail=f"free; embedder and dimension: {names}")
 
 
-def _key() -> Finding:
-    if os.environ.get("OPENAI_API_KEY"):
-        return Finding(part="OPENAI_API_KEY", verdict=Verdict.GOOD, detail="set; bots use hosted parts")
-    return Finding(
-        part="OPENAI_API_KEY", verdict=Verdict.OPTIONAL, detail="not set; bots use local and scripted parts"
-    )
+def _key(environ: Mapping[str, str] = os.environ) -> Finding:
+    part = "OPENAI_API_KEY"
+    if environ.get(part):
+        return Finding(part=part, verdict=Verdict.GOOD, detail="set; bots use hosted parts")
+    missing = missing_to_think(environ) or missing_ears_or_voice(environ)
+    if missing is None:
+        return Finding(
+            part=part, verdict=Verdict.GOOD, detail="not set, nor needed: local_bot.py has local parts"
+        )
+    detail = f"not set; local_bot.py stops: {missing}. `voicectx demo` needs no key"
+    return Finding(part=part, verdict=Verdict.OPTIONAL, detail=detail)
 
 
 def _port(port: int) -> Finding:

@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 
 from pipecat_voicectx.errors import UsageError
 
-__all__ = ["SHORTEST_TOKEN", "RequestFacts", "Verdict", "check_token", "judge"]
+__all__ = ["SHORTEST_TOKEN", "TOKEN_ENV", "RequestFacts", "Verdict", "check_token", "judge"]
 
+TOKEN_ENV = "VOICECTX_INSPECTOR_TOKEN"
 # Chosen: 16 characters of a random token cannot be tried out over HTTP.
 SHORTEST_TOKEN = 16
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pipecat.pipeline.worker import PipelineWorker
 
 from pipecat_voicectx.errors import UnavailableError, UsageError
-from pipecat_voicectx.inspector.access import RequestFacts, Verdict, check_token, judge
+from pipecat_voicectx.inspector.access import TOKEN_ENV, RequestFacts, Verdict, check_token, judge
 from pipecat_voicectx.inspector.hub import HubConfig, Position, SessionHub
 from pipecat_voicectx.inspector.pages import live_page, page_file
 from pipecat_voicectx.observers.captures import KnowsFacts
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from fastapi import APIRouter, Request
     from starlette.responses import Response
 
-__all__ = ["TOKEN_ENV", "Inspector", "InspectorConfig"]
+__all__ = ["Inspector", "InspectorConfig"]
 
-TOKEN_ENV = "VOICECTX_INSPECTOR_TOKEN"
 _COOKIE = "voicectx_inspector"
 # Chosen: updates this far apart look immediate, and ten a second cost little.
 _BATCH_SECS = 0.1

@@ -14,7 +14,6 @@ import contextlib
 import hashlib
 import os
 import socket
-import tempfile
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +26,7 @@ from loguru import logger
 from pipecat_voicectx.errors import UnavailableError, UsageError
 from pipecat_voicectx.memory.index import FloatArray
 from pipecat_voicectx.memory.tokens import tokenize
+from pipecat_voicectx.stores.model_cache import MINILM, model_cache
 
 __all__ = [
     "BGE_SMALL",
@@ -39,7 +39,6 @@ __all__ = [
     "default_embedder",
 ]
 
-MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 BGE_SMALL = "BAAI/bge-small-en-v1.5"
 _DIMENSIONS = {MINILM: 384, BGE_SMALL: 384}
 # Chosen: one small batch; page turns come by twos, a re-embedding by thousands.
@@ -79,7 +78,7 @@ class FastEmbedder:
     Args:
         model: A name fastembed knows; `MINILM` or `BGE_SMALL`.
         path: Folder with the model's files. They are taken for `model`, whose name the store is stamped with.
-        cache_dir: fastembed's cache folder; its own default otherwise (`FASTEMBED_CACHE_PATH`).
+        cache_dir: Where models are kept; `model_cache()` otherwise.
         download: Whether a model that is in no cache may be fetched from the Hugging Face hub.
 
     Raises:
@@ -102,7 +101,7 @@ class FastEmbedder:
             raise UsageError(f"embedding model folder {path} has no tokenizer.json")
         self._model_name = model
         self._path = str(path) if path is not None else None
-        self._cache_dir = str(cache_dir) if cache_dir is not None else None
+        self._cache_dir = Path(cache_dir) if cache_dir is not None else None
         self._download = download
         self._model: Any = None
         self._lock = threading.Lock()
@@ -114,6 +113,11 @@ class FastEmbedder:
     @property
     def dimension(self) -> int:
         return _DIMENSIONS[self._model_name]
+
+    @property
+    def cache_folder(self) -> Path:
+        """Where the model is looked for, and put when it is fetched."""
+        return self._cache_dir if self._cache_dir is not None else model_cache()
 
     def load(self) -> None:
         """Loads the model; does nothing when it is loaded. Blocks for about a second, longer for a download.
@@ -140,14 +144,14 @@ class FastEmbedder:
             from fastembed import TextEmbedding
         except ImportError as error:
             raise UnavailableError("fastembed is not installed: pip install fastembed") from error
-        common: dict[str, Any] = {"threads": 1, "cuda": False, "cache_dir": self._cache_dir}
+        common: dict[str, Any] = {"threads": 1, "cuda": False, "cache_dir": str(self.cache_folder)}
         if self._path is not None:
             try:
                 return TextEmbedding(self._model_name, specific_model_path=self._path, **common)
             except Exception as error:  # onnxruntime and tokenizers raise what they like for a broken file
                 raise UnavailableError(f"embedding model in {self._path} does not load: {error}") from error
         cause: Exception | None = None
-        if _has_models(self._cache_dir):
+        if _has_models(self.cache_folder):
             try:
                 return TextEmbedding(self._model_name, local_files_only=True, **common)
             except Exception as error:  # fastembed raises ValueError, the hub its own classes
@@ -195,13 +199,10 @@ class AbsentEmbedder:
         raise UnavailableError(f"embedding model {self._name} is not here; nothing new can be embedded")
 
 
-def _has_models(cache_dir: str | None) -> bool:
-    """Whether fastembed's cache holds any model at all. Asked first: for an empty cache fastembed logs two errors at
-    every look, which a newcomer takes for a fault while the model is still being fetched."""
-    folder = Path(
-        cache_dir or os.environ.get("FASTEMBED_CACHE_PATH") or Path(tempfile.gettempdir()) / "fastembed_cache"
-    )
-    return any(next(folder.glob(layout), None) for layout in ("models--*", "fast-*"))
+def _has_models(cache: Path) -> bool:
+    """Whether a cache holds any model at all. Asked first: for an empty one fastembed logs two errors at every look,
+    which a newcomer takes for a fault while the model is still being fetched."""
+    return any(next(cache.glob(layout), None) for layout in ("models--*", "fast-*"))
 
 
 def _reachable() -> bool:
