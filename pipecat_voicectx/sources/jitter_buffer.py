@@ -21,7 +21,7 @@ from aiortc.jitterbuffer import JitterBuffer, JitterFrame
 from loguru import logger
 
 from pipecat_voicectx.errors import UsageError
-from pipecat_voicectx.private_reads import private
+from pipecat_voicectx.private_reads import has_private, private
 
 __all__ = ["AudioHole", "LossTolerantJitterBuffer", "install_loss_tolerant_jitter_buffer"]
 
@@ -77,6 +77,10 @@ class LossTolerantJitterBuffer(JitterBuffer):
 
     def add(self, packet: Any) -> tuple[bool, JitterFrame | None]:
         """Takes a packet; returns (False, the packet to decode now or None), as the receiver expects."""
+        if not has_private(packet, "_data"):
+            # aiortc keeps the payload elsewhere now, and an error here would end the connection: as without us.
+            result: tuple[bool, JitterFrame | None] = super().add(packet)
+            return result
         sequence_number = packet.sequence_number
         if self._next is None:
             self._restart(sequence_number)

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiortc.jitterbuffer import JitterBuffer, JitterFrame
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.aggregators.llm_response_universal import LLMContextAggregatorPair
 
@@ -25,7 +26,10 @@ from pipecat_voicectx.processors.turn_hold_install import install_turn_hold
 from pipecat_voicectx.runtimes.playout_position import SmallWebRTCPosition
 from pipecat_voicectx.runtimes.speed import find_speed_actuator
 from pipecat_voicectx.sources.daily_stats import DailyStatsSource
-from pipecat_voicectx.sources.jitter_buffer import install_loss_tolerant_jitter_buffer
+from pipecat_voicectx.sources.jitter_buffer import (
+    LossTolerantJitterBuffer,
+    install_loss_tolerant_jitter_buffer,
+)
 from pipecat_voicectx.stores.qdrant_engine import vacuum_embedded
 from pipecat_voicectx.testing.memory_call import Answers
 from pipecat_voicectx.testing.scripted_session import Session, play
@@ -60,6 +64,7 @@ GUARDED = [
     ("aiortc", "RTCRtpSender", "__rtp_timestamp"),
     ("aiortc", "RTCRtpReceiver", "__jitter_buffer"),
     ("aiortc.jitterbuffer", "JitterFrame", "data"),
+    ("aiortc.jitterbuffer", "JitterBuffer", "_data"),
     ("mem0.vector_stores.qdrant", "Qdrant", "_bm25_encoder"),
     ("qdrant_client", "QdrantClient", "_client"),
     ("qdrant_client.local.qdrant_local", "QdrantLocal", "collections"),
@@ -77,7 +82,7 @@ def test_what_we_read_is_still_there(entry: tuple[str, str, str]) -> None:
         pytest.skip(f"{module_name} is not installed: {error}")
     found = getattr(module, class_name)
     sources = [inspect.getsource(base) for base in found.__mro__ if base is not object and _readable(base)]
-    pattern = re.compile(rf"self\.{attribute}\b|def {attribute}\b|^    {attribute}\b", re.MULTILINE)
+    pattern = re.compile(rf"\b\w+\.{attribute}\b|def {attribute}\b|^    {attribute}\b", re.MULTILINE)
     assert any(pattern.search(source) for source in sources), (
         f"{module_name}.{class_name} has no {attribute} any more: the part that reads it now does less; "
         f"find it with grep -rn {attribute} pipecat_voicectx"
@@ -168,6 +173,16 @@ def test_a_receiver_without_its_buffer_keeps_what_it_has() -> None:
     peer = SimpleNamespace(getTransceivers=lambda: [SimpleNamespace(kind="audio", receiver=receiver)])
     assert install_loss_tolerant_jitter_buffer(peer) == 0
     assert vars(receiver) == {}
+
+
+def test_a_packet_whose_payload_moved_goes_through_aiortc_s_own_buffer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    played = JitterFrame(data=b"payload", timestamp=1)
+    monkeypatch.setattr(JitterBuffer, "add", lambda _buffer, _packet: (False, played))
+    packets = [SimpleNamespace(sequence_number=n, timestamp=960 * n) for n in range(9)]
+    buffer = LossTolerantJitterBuffer()
+    assert [buffer.add(packet) for packet in packets] == [(False, played)] * 9
 
 
 def test_a_daily_transport_without_its_client_reports_nothing() -> None:
