@@ -25,7 +25,7 @@ from pipecat_voicectx.demo.pass_files import PART_LABELS, PassFiles
 from pipecat_voicectx.demo.report import render_report
 from pipecat_voicectx.demo.scenario import DEFAULT_SCENARIO_PATH, Scenario, load_scenario
 from pipecat_voicectx.demo.score import score_pass
-from pipecat_voicectx.demo.timeline import Timeline
+from pipecat_voicectx.demo.timeline import Timeline, shown_secs
 from pipecat_voicectx.errors import UnavailableError, UsageError
 
 __all__ = ["play_pass", "run_demo", "write_whole"]
@@ -139,7 +139,7 @@ class _Pass:
 
 
 def _show(events: list[dict[str, object]], files: PassFiles, timeline: Timeline) -> None:
-    for event in events:
+    for event in sorted(events, key=shown_secs):
         if event["kind"] == "call_start" and event.get("call") == 1:
             for line in _parts_lines(files):
                 timeline.note(line)

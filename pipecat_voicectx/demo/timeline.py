@@ -18,13 +18,15 @@ from pipecat_voicectx.demo.scenario import Scenario
 from pipecat_voicectx.demo.score import PassScore
 from pipecat_voicectx.demo.summary import summary_rows
 
-__all__ = ["Timeline"]
+__all__ = ["Timeline", "shown_secs"]
 
 Event = Mapping[str, object]
 
 # A build log has no width of its own; two columns of numbers and an explanation fit.
 _PLAIN_WIDTH = 110
 _PASSES = 2
+# Chosen: of an answer that was cut off, enough words to see in which sentence.
+_CUT_WORDS = 8
 
 
 class Timeline:
@@ -38,8 +40,8 @@ class Timeline:
         self._task: TaskID | None = None
         self._pass = 0
         self._settled: set[object] = set()
-        self._speaking: tuple[float, float] | None = None
-        """Span of the utterance that lost packets, while its turn is not over."""
+        self._losing: list[tuple[float, float]] = []
+        """When the present utterance loses its packets: known from the scenario before the loss is over and told."""
 
     def __enter__(self) -> Timeline:
         return self
@@ -57,7 +59,7 @@ class Timeline:
         """The next pass starts."""
         self.end()
         self._pass += 1
-        self._speaking = None
+        self._losing = []
         self._settled.clear()
         name = "with pipecat-voicectx" if plugin else "stock Pipecat"
         style = "bold cyan" if plugin else "bold"
@@ -74,7 +76,7 @@ class Timeline:
         line = self._line(event)
         if line is not None:
             text, style = line
-            minutes, seconds = divmod(_number(event.get("at")), 60)
+            minutes, seconds = divmod(shown_secs(event), 60)
             self._console.print(
                 f"  [dim]{int(minutes)}:{seconds:04.1f}[/dim]  {text}", style=style, highlight=False, no_wrap=True,
                 overflow="ellipsis", crop=self._console.is_terminal, soft_wrap=not self._console.is_terminal,
@@ -107,16 +109,17 @@ class Timeline:
                 self._settled.clear()  # turns are numbered anew in each call
                 return (f"[bold]call {event.get('call')}[/bold]", "")
             case ("caller", "utterance"):
+                self._losing = self._losses(event)
                 return (f"caller    “{escape(str(event.get('text')))}”", "")
             case ("caller", "loss"):
-                self._speaking = (_number(event.get("at")), _number(event.get("end")))
-                return (f"network   {self._speaking[1] - self._speaking[0]:.1f} s of packets lost", "red")
+                lost_secs = _number(event.get("end")) - _number(event.get("at"))
+                return (f"network   {lost_secs:.1f} s of packets lost until now", "red")
             case ("bot", "turn_stop"):
                 return self._turn_stop(_number(event.get("at")))
             case ("caller", "barge_in"):
                 return ("caller    barges in", "yellow")
             case ("bot", "bot_words"):
-                return (f"bot       “{escape(_said(event))}”", "blue")
+                return (f"bot       {escape(_said(event))}", "blue")
             case ("caller", "hangup"):
                 return ("caller    hangs up", "")
             case ("voicectx", "heard") if event.get("interrupted"):
@@ -134,11 +137,23 @@ class Timeline:
         words = "word was" if count == 1 else "words were"
         return (f"plugin    {count} {words} heard of the bot's turn; so much goes into the context", "cyan")
 
+    def _losses(self, event: Event) -> list[tuple[float, float]]:
+        begin_secs = _number(event.get("at"))
+        utterance = self._roles.get(str(event.get("id")))
+        bursts = utterance.loss if utterance is not None else ()
+        return [(begin_secs + burst.start_secs, begin_secs + burst.end_secs) for burst in bursts]
+
     def _turn_stop(self, at_secs: float) -> tuple[str, str] | None:
         """Only a turn that ends while packets are being lost is news."""
-        if self._speaking is not None and self._speaking[0] < at_secs < self._speaking[1] + 1.0:
+        if any(start < at_secs < end + 1.0 for start, end in self._losing):
             return ("bot       takes the turn, though the caller is still speaking", "bold red")
         return None
+
+
+def shown_secs(event: Event) -> float:
+    """When the line of an event belongs into the list: what is known at its end only, then; else at its beginning."""
+    late = event.get("kind") == "loss" or (event.get("kind") == "bot_words" and _cut_after(event) is not None)
+    return _number(event.get("end") if late else event.get("at"))
 
 
 def _own_line(event: Event) -> tuple[str, str] | None:
@@ -157,8 +172,23 @@ def _own_line(event: Event) -> tuple[str, str] | None:
 
 
 def _said(event: Event) -> str:
+    """The answer; of one that was cut off, the last words that left."""
+    words, cut_after = _left(event), _cut_after(event)
+    if cut_after is None:
+        return f"“{' '.join(words) or event.get('text', '')}”"
+    dots = "… " if cut_after > _CUT_WORDS else ""
+    return f"cut off after {cut_after} words: “{dots}{' '.join(words[-_CUT_WORDS:])}”"
+
+
+def _cut_after(event: Event) -> int | None:
+    """How many words left, where some of the text did not; None for a whole answer."""
+    left, made = len(_left(event)), len(str(event.get("text", "")).split())
+    return left if 0 < left < made else None
+
+
+def _left(event: Event) -> list[str]:
     words = event.get("words")
-    return " ".join(str(word[0]) for word in words) if isinstance(words, list) else str(event.get("text", ""))
+    return [str(word[0]) for word in words] if isinstance(words, list) else []
 
 
 def _console() -> Console:

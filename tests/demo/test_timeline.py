@@ -3,7 +3,7 @@ import io
 from rich.console import Console
 
 from pipecat_voicectx.demo.score import score_pass
-from pipecat_voicectx.demo.timeline import Timeline
+from pipecat_voicectx.demo.timeline import Timeline, shown_secs
 from tests.demo.told_call import SCENARIO, told_call
 
 
@@ -17,7 +17,7 @@ def told(*, terminal: bool) -> str:
         for plugin in (False, True):
             events = told_call(plugin=plugin)
             timeline.begin(plugin=plugin)
-            for event in events:
+            for event in sorted(events, key=shown_secs):
                 timeline.event(event)
             timeline.end()
             scores.append(score_pass(events, SCENARIO))
@@ -30,9 +30,10 @@ def test_a_build_log_gets_plain_lines_in_order() -> None:
     assert "\x1b" not in text
     order = [
         "Pass 1 of 2: stock",
-        "packets lost",
         "takes the turn, though",
+        "packets lost",
         "barges in",
+        "cut off after",
         "Pass 2 of 2",
         "holds the turn",
     ]
@@ -72,6 +73,33 @@ def test_words_of_the_call_are_not_read_as_markup() -> None:
         {"src": "caller", "kind": "utterance", "at": 1.0, "id": "x", "text": "[bold]really[/bold] [/]"}
     )
     assert "[bold]really[/bold] [/]" in out.getvalue()
+
+
+def test_an_answer_that_was_cut_off_says_so_where_it_ended() -> None:
+    out = io.StringIO()
+    timeline = Timeline(SCENARIO, console=Console(file=out, width=110))
+    text = "First there is Ghent by train, for six hundred and forty euros."
+    answer = {"src": "bot", "kind": "bot_words", "at": 21.1, "end": 32.9, "text": text}
+    words = [[word, 0, 0] for word in text.split()]
+    timeline.event({**answer, "words": words})
+    timeline.event({**answer, "words": words[:10]})
+    timeline.event({**answer, "words": words[:3]})
+    whole, cut, early = (" ".join(line.split()) for line in out.getvalue().splitlines())
+    assert whole == f"0:21.1 bot “{text}”"
+    assert cut == "0:32.9 bot cut off after 10 words: “… is Ghent by train, for six hundred and”"
+    assert early == "0:32.9 bot cut off after 3 words: “First there is”"
+
+
+def test_a_turn_that_is_taken_while_packets_are_lost_is_told_before_the_loss_is_over() -> None:
+    out = io.StringIO()
+    timeline = Timeline(SCENARIO, console=Console(file=out, width=110))
+    (losing,) = (utterance for utterance in SCENARIO.utterances if utterance.loss)
+    burst = losing.loss[0]
+    timeline.event({"src": "caller", "kind": "utterance", "at": 10.0, "id": losing.id, "text": "And please"})
+    timeline.event({"src": "bot", "kind": "turn_stop", "at": 10.0 + burst.start_secs + 0.5})
+    timeline.event({"src": "caller", "kind": "utterance", "at": 20.0, "id": "weather", "text": "And then"})
+    timeline.event({"src": "bot", "kind": "turn_stop", "at": 20.0 + burst.start_secs + 0.5})
+    assert out.getvalue().count("takes the turn, though") == 1
 
 
 def test_ending_twice_and_unknown_events_are_harmless() -> None:
