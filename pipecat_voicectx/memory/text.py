@@ -17,6 +17,7 @@ __all__ = [
     "readable",
     "sentences",
     "strip_for_embedding",
+    "visible",
     "without_labels",
 ]
 
@@ -31,7 +32,15 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _ROLE = re.compile(r"^\s*(?:user|assistant|bot|agent|caller|system|ai)\s*:\s*", re.IGNORECASE)
-_LABEL = re.compile(r"\b(User|You(?: \(cut off\))?|System|Developer|Assistant)\s*:")
+_LABELS = "user|you(?: \\(cut off\\))?|system|developer|assistant"
+# As a name stands in front of what somebody says, or shouted; "I told you: no" is none.
+_LABEL = re.compile(rf"\b((?=[A-Z])(?i:{_LABELS}))\s*[:：﹕∶]")
+# Control characters, what sets the direction of text, blanks without width, and the tag characters in which whole
+# sentences can be hidden. The joiners of emoji and of scripts that need them stay where they have something to join.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U000e0000-\U000e0fff]|(?<=[A-Za-z])[\u034f\u200c\u200d\ufe00-\ufe0f]+(?=[A-Za-z])"
+)
 _BLANKS = re.compile(r"\s+")
 # all-MiniLM-L6-v2 reads 256 word pieces; more characters than this cannot count and only cost time.
 _MAX_EMBEDDED_CHARS = 2_000
@@ -56,9 +65,14 @@ def readable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
+def visible(text: str) -> str:
+    """`text` without what a model reads and nobody sees."""
+    return _INVISIBLE.sub("", text)
+
+
 def without_labels(text: str) -> str:
     """`text` with none of the labels that say who speaks: whoever says one speaks for nobody else."""
-    return _LABEL.sub(r"\1 -", text) if ":" in text else text
+    return _LABEL.sub(r"\1 -", visible(text))
 
 
 def strip_for_embedding(text: str, *, names: Iterable[str] = ()) -> str:
