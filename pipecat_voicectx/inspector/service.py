@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import uuid
 from collections.abc import AsyncIterator
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["Inspector", "InspectorConfig"]
 
 _COOKIE = "voicectx_inspector"
+# What proxies and tunnels add: the RFCs', nginx's usual settings, Cloudflare, Fly, Akamai, Azure, AWS and Envoy.
+_PROXY_HEADER = re.compile(
+    r"forwarded$|via$|x-forwarded|x-real-ip$|x-original-|cf-|fly-|x-azure-|x-envoy-|x-amz|.*client-ip$|cdn-loop$"
+)
 # Chosen: updates this far apart look immediate, and ten a second cost little.
 _BATCH_SECS = 0.1
 # Chosen: proxies close silent connections after 30 s and more.
@@ -277,9 +282,8 @@ def _facts_of(request: Request) -> RequestFacts:
         host=headers.get("host", ""),
         origin=headers.get("origin"),
         site=headers.get("sec-fetch-site"),
-        forwarded=any(
-            name in headers for name in ("forwarded", "x-forwarded-for", "x-forwarded-host", "via")
-        ),
+        # HTTP/1.0 is what nginx speaks to its upstreams unless told otherwise, and no browser does.
+        forwarded=any(map(_PROXY_HEADER.match, headers)) or request.scope.get("http_version") == "1.0",
         token=request.query_params.get("token") or request.cookies.get(_COOKIE),
     )
 

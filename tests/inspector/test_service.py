@@ -72,6 +72,44 @@ def test_every_route_asks_who_is_there(path: str) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "forwarded",
+        "via",
+        "x-forwarded-for",
+        "x-forwarded-proto",
+        "x-real-ip",
+        "cf-connecting-ip",
+        "true-client-ip",
+        "x-amzn-trace-id",
+    ],
+)
+def test_what_a_proxy_handed_on_is_from_elsewhere_whatever_host_it_names(header: str) -> None:
+    async def main() -> None:
+        async with client() as (http, _):
+            assert (await http.get("/voicectx/api/sessions")).status_code == 200
+            handed_on = await http.get("/voicectx/api/sessions", headers={header: "203.0.113.7"})
+            assert handed_on.status_code == 403
+
+    asyncio.run(main())
+
+
+def test_what_a_proxy_hands_on_in_its_own_name_is_told_by_its_protocol() -> None:
+    """nginx without any settings: it names the upstream, adds nothing, and speaks HTTP/1.0."""
+
+    async def main() -> None:
+        async with client() as (http, _):
+            host = http.base_url.netloc.decode()
+            reader, writer = await asyncio.open_connection(*host.split(":"))
+            writer.write(f"GET /voicectx/api/sessions HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
+            status = await reader.readline()
+            writer.close()
+            assert b" 403 " in status
+
+    asyncio.run(main())
+
+
 def test_the_token_becomes_a_cookie_and_leaves_the_address() -> None:
     async def main() -> None:
         async with client(TOKEN) as (http, _):
