@@ -42,11 +42,16 @@ def open_descriptors() -> set[tuple[int, str]]:
     return found
 
 
+# Threads of ours that a process may end without waiting for, and a session may not.
+_OUR_DAEMONS = ("voicectx", "session-recorder")
+
+
 def _threads() -> set[threading.Thread]:
     return {
         thread
         for thread in threading.enumerate()
-        if not thread.daemon and not thread.name.startswith(_KEPT_THREADS)
+        if not thread.name.startswith(_KEPT_THREADS)
+        and (not thread.daemon or thread.name.startswith(_OUR_DAEMONS))
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pipecat.frames.frames import (
     CancelFrame,
+    Frame,
     FunctionCallInProgressFrame,
     InputTransportMessageFrame,
     LLMContextAssistantTurnFrame,
@@ -496,11 +497,18 @@ def test_a_failure_inside_is_reported_and_stops_nothing() -> None:
 
         await scene.answer()
         await asyncio.sleep(2.0)
+        arrived: list[str] = []
+
+        async def on_frame(_aggregator: object, frame: Frame) -> None:
+            arrived.append(type(frame).__name__)
+
+        scene.pair.assistant().add_event_handler("on_before_process_frame", on_frame)
         scene.ledger._carry_out = broken  # type: ignore[method-assign]
         onset = await scene.interrupt()
         await scene.top.push_frame(LLMContextAssistantTurnFrame(text="x", timestamp="t"))
         await asyncio.sleep(0.5)
         assert scene.ledger.failures >= 1
+        assert {"InterruptionFrame", "LLMContextAssistantTurnFrame"} <= set(arrived)
         return scene.outcome(onset)
 
     assert scene(play).heard > 0

@@ -30,7 +30,8 @@ def test_a_hanging_client_answers_unavailable_in_time_and_recovers() -> None:
     async def body() -> None:
         owner = new_owner()
         engine = FaultyEngine(plan=[EngineFault.HANG], timeout_secs=0.05)
-        first = await engine.search(owner, "tea")
+        async with asyncio.timeout(2):
+            first = await engine.search(owner, "tea")
         assert isinstance(first, Unavailable)
         assert first.reason is UnavailableReason.TIMEOUT
         engine.release()

@@ -1,42 +1,47 @@
-"""The check for what a test leaves behind finds each kind, and lets go what ends in time."""
+"""The check for what a session leaves behind finds each kind of it."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 
 from tests.leaks import Leftovers
 
 
-def test_a_task_that_outlives_its_loop_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("daemon", [False, True])
+def test_a_thread_that_goes_on_is_found(daemon: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.leaks._GRACE_SECS", 0.05)
+    left, may_end = Leftovers(), threading.Event()
+    thread = threading.Thread(target=may_end.wait, name="voicectx-writer", daemon=daemon)
+    thread.start()
+    assert left.found() == ["thread voicectx-writer"]
+    may_end.set()
+    thread.join()
+    assert left.found() == []
+
+
+def test_files_and_sockets_that_stay_open_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.leaks._GRACE_SECS", 0.05)
+    left = Leftovers()
+    with (tmp_path / "kept").open("w"), socket.socket():
+        found = left.found()
+    assert len(found) == 2
+    assert any("kept" in each for each in found)
+    assert any("socket" in each for each in found)
+    assert left.found() == []
+
+
+def test_a_task_that_its_loop_would_have_hidden_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     left = Leftovers()
     cancel_all = vars(asyncio.runners)["_cancel_all_tasks"]
     monkeypatch.setattr("asyncio.runners._cancel_all_tasks", left.watching(cancel_all))
 
-    async def main() -> None:
-        tasks.append(asyncio.create_task(asyncio.sleep(60), name="forgotten"))
+    async def main() -> asyncio.Task[None]:
+        return asyncio.create_task(asyncio.sleep(50), name="left over")
 
-    tasks: list[asyncio.Task[None]] = []
     asyncio.run(main())
-    monkeypatch.undo()
-    assert [each[:14] for each in left.found()] == ["task forgotten"]
-    assert left.found(only="thread voicectx") == []
-
-
-def test_a_thread_a_file_and_a_socket_are_found_until_they_end() -> None:
-    left = Leftovers()
-    ends = threading.Event()
-    thread = threading.Thread(target=ends.wait, name="voicectx-forgotten")
-    thread.start()
-    descriptor = os.open(__file__, os.O_RDONLY)
-    with socket.socket():
-        kinds = [each.split(":")[0] for each in left.found()]
-    ends.set()
-    os.close(descriptor)
-    assert sorted(kinds) == ["open", "open", "thread voicectx-forgotten"]
-    thread.join()
-    assert left.found() == []
+    assert [each.partition(":")[0] for each in left.tasks] == ["left over"]
