@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import asyncio
 import functools
-import gc
 import importlib
 import os
 import sys
@@ -17,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from loguru import logger
 
+from pipecat_voicectx.stores.collector import no_collections
 from tests.leaks import Leftovers
 
 # Telemetry of dependencies is off in every test, before any of them is imported.
@@ -38,13 +38,8 @@ def _without_collections(function: Any) -> Any:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
+        with no_collections():
             return function(*args, **kwargs)
-        finally:
-            if was_enabled:
-                gc.enable()
 
     return wrapped
 

@@ -17,7 +17,8 @@ __all__ = ["no_collections"]
 
 class _Pause:
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # A collection may begin in here, and what it finalizes may come here again.
+        self._lock = threading.RLock()
         self._held = 0
         self._was_enabled = False
 

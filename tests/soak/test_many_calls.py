@@ -42,6 +42,9 @@ def folder_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
+# The OpenAI client that Pipecat makes leaves its socket to the collector, whose warning would become an exception that
+# pytest keeps, and with it everything the collection happened to interrupt. Open sockets are counted below.
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 @pytest.mark.soak
 def test_after_many_short_calls_there_is_one_page_each_and_nothing_else(tmp_path: Path) -> None:
     folder = tmp_path / "store"
@@ -78,6 +81,7 @@ def test_after_many_short_calls_there_is_one_page_each_and_nothing_else(tmp_path
                 rss.append(rss_bytes())
                 disk.append(folder_bytes(folder))
                 descriptors.append(len(open_descriptors()))
+                print(f"{number + 1} of {CALLS} calls, {rss[-1] // 2**20} MB", flush=True)  # noqa: T201
 
     run(main())
     # The first third pays for imports, caches and pools.
