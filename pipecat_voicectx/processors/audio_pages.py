@@ -12,6 +12,7 @@ import asyncio
 import base64
 import contextlib
 import io
+import math
 import wave
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -85,7 +86,13 @@ class AudioPagesConfig:
 
     def __post_init__(self) -> None:
         if self.ready_bytes < 0:
-            raise UsageError("ready_bytes must not be negative")
+            raise UsageError("AudioPagesConfig.ready_bytes must not be negative")
+        if self.max_bytes <= 0:
+            raise UsageError(f"AudioPagesConfig.max_bytes must be above 0, is {self.max_bytes}")
+        if self.keep_days is not None and not (math.isfinite(self.keep_days) and self.keep_days > 0):
+            raise UsageError(
+                f"AudioPagesConfig.keep_days must be above 0, or None to keep on, is {self.keep_days}"
+            )
 
 
 def clips_folder(config: AudioPagesConfig, store: PageStoreConfig | None) -> Path:

@@ -59,6 +59,10 @@ class PauseProfileConfig:
             or self.half_life_secs <= 0.0
         ):
             raise UsageError("PauseProfileConfig: 1 <= fewest_pauses <= most_pauses and half_life_secs > 0")
+        if min(self.margin_secs, self.fluent_secs) < 0.0:
+            raise UsageError("PauseProfileConfig: margin_secs and fluent_secs must not be negative")
+        if not 0.0 <= self.shortest_pause_secs < self.longest_pause_secs:
+            raise UsageError("PauseProfileConfig: 0 <= shortest_pause_secs < longest_pause_secs")
 
 
 # Beyond three half-lives a pause weighs an eighth. Chosen.

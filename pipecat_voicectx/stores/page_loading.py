@@ -6,6 +6,7 @@ from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipecat_voicectx.errors import UsageError
 from pipecat_voicectx.memory.index import IndexedPage, IndexedTurn, PageIndex
 from pipecat_voicectx.memory.pages import Owner, VoicePage
 from pipecat_voicectx.memory.scene import SceneIndex
@@ -36,6 +37,10 @@ class PageStoreConfig:
     journal_dir: str | Path | None = None
     load_limit: int = DEFAULT_LOAD_LIMIT
     """Newest pages of an owner held in the in-process index."""
+
+    def __post_init__(self) -> None:
+        if self.load_limit < 1:
+            raise UsageError(f"PageStoreConfig.load_limit must be 1 or more, is {self.load_limit}")
 
     @property
     def folder(self) -> Path | None:

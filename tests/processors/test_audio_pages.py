@@ -133,6 +133,14 @@ def test_nothing_is_recorded_unless_asked_for(tmp_path: Path) -> None:
     assert not clips_path(tmp_path).exists()
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"keep_days": 0.0}, {"keep_days": -3.0}, {"max_bytes": 0}, {"ready_bytes": -1}]
+)
+def test_bounds_that_would_delete_every_recording_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        AudioPagesConfig(**wrong)
+
+
 def test_recording_without_a_folder_is_refused() -> None:
     with pytest.raises(UsageError, match="folder"):
         VoiceContext(

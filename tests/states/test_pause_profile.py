@@ -78,7 +78,17 @@ def test_dictation_lengthens_the_silence_for_its_duration() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"shortest_secs": 2.0}, {"quantile": 1.0}, {"fewest_pauses": 0}, {"half_life_secs": 0.0}]
+    "wrong",
+    [
+        {"shortest_secs": 2.0},
+        {"quantile": 1.0},
+        {"fewest_pauses": 0},
+        {"half_life_secs": 0.0},
+        {"margin_secs": -0.1},
+        {"fluent_secs": -1.0},
+        {"shortest_pause_secs": -0.1},
+        {"longest_pause_secs": 0.1},
+    ],
 )
 def test_a_config_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError):

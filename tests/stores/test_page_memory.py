@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipecat_voicectx.errors import EmbedderMismatchError, UnavailableError
+from pipecat_voicectx.errors import EmbedderMismatchError, UnavailableError, UsageError
 from pipecat_voicectx.memory.index import FloatArray
 from pipecat_voicectx.stores import page_loading
 from pipecat_voicectx.stores.embedders import Embedder, LexicalEmbedder
@@ -372,3 +372,8 @@ def test_pages_of_this_call_are_searchable_after_the_store_has_opened(
         return found
 
     assert asyncio.run(main()) >= {page(0).id, page(1).id}
+
+
+def test_an_index_that_could_hold_no_page_is_refused() -> None:
+    with pytest.raises(UsageError, match="load_limit must be 1 or more, is -1"):
+        PageStoreConfig(load_limit=-1)
