@@ -52,6 +52,6 @@ class PageCommits:
             await self.fail("a page could not be written", error)
             return
         finally:
-            if self.facts is not None and says_more:
+            if self.facts is not None and says_more and not self.memory.is_forgotten(page.id):
                 self.facts.add_page(page)
         await write.settled()

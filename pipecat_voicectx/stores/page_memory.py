@@ -221,6 +221,10 @@ class PageMemory:
             ids = [page.id for page in emptied]
             await self._keeper.renew(ids, self._pages, worker=self._worker(), store=store)
 
+    def is_forgotten(self, page_id: str) -> bool:
+        """Whether the caller wants forgotten what a page says: nothing is to be learned from it any more."""
+        return page_id in self._redacted
+
     async def erase(self) -> None:
         """Everything of the owner goes: what is here is emptied, what is in the store is deleted with its threads.
 

@@ -208,3 +208,48 @@ def test_a_turn_that_went_on_while_its_answer_was_deferred_is_remembered_once(tm
     outcome = call(script, Steps(Reply(text="Hello."), deferring), user_id="ann", store_path=tmp_path / "m")
     assert "for two" not in str([m for m in outcome.requests[-1].messages if m["role"] == "developer"])
     assert pages_of(tmp_path / "m") == {"hello there", "i want a table for two please", "and a taxi"}
+
+
+def files_with(folder: Path, text: str) -> list[str]:
+    return [
+        str(f.relative_to(folder))
+        for f in folder.rglob("*")
+        if f.is_file() and text.encode() in f.read_bytes()
+    ]
+
+
+def test_what_is_forgotten_in_mid_answer_is_in_no_file_when_the_call_is_over(tmp_path: Path) -> None:
+    async def script(session: Session) -> None:
+        await exchange(session, "my door code is pumpernickel")
+        session.bot_speaking.clear()
+        await session.say("i live in quibbleton")
+        await session.speaking()
+        assert session.voice is not None
+        assert session.voice.memory is not None
+        await session.voice.memory.forget_everything()
+        await session.answered()
+
+    call(script, user_id="ann", store_path=tmp_path / "m")
+    assert [files_with(tmp_path / "m", word) for word in ("pumpernickel", "quibbleton")] == [[], []]
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_page_that_was_emptied_is_not_learned_from_when_its_answer_comes(
+    interrupted: bool, tmp_path: Path
+) -> None:
+    async def script(session: Session) -> None:
+        await exchange(session, "my door code is pumpernickel")
+        await exchange(session, "i like green tea")
+        session.bot_speaking.clear()
+        await session.say("please forget that my door code is pumpernickel")
+        await session.speaking()
+        if interrupted:
+            await session.listen(0.5)
+            session.bot_speaking.clear()
+            await session.say("and thank you")
+        await session.answered()
+        await session.listen(2)
+
+    call(script, user_id="ann", store_path=tmp_path / "m")
+    assert files_with(tmp_path / "m", "green tea")
+    assert files_with(tmp_path / "m", "pumpernickel") == []
