@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pipecat_voicectx
+from pipecat_voicectx.states.pause_profile import PauseProfileConfig
+from pipecat_voicectx.stores.page_memory import PageStoreConfig
 from pipecat_voicectx.voice_context import VoiceContext
 from pipecat_voicectx.voice_settings import VoiceContextConfig
 
@@ -135,7 +137,11 @@ def configuration() -> str:
         "```",
         "",
     ]
-    return HEAD + "\n".join(lines + config_tables(VoiceContextConfig, "config", set()))
+    lines += config_tables(VoiceContextConfig, "config", set())
+    lines += ["What is not made by default:", ""]
+    lines += config_tables(PauseProfileConfig, "config.turn_hold.pauses", set())
+    lines += config_tables(PageStoreConfig, "MemoryProjector(store=...)", set())
+    return HEAD + "\n".join(lines)
 
 
 def reference() -> str:

@@ -30,11 +30,13 @@ class PauseProfileConfig:
     """Bounds and memory of the profile."""
 
     shortest_secs: float = 0.2
+    """Least silence that ends a turn; what the detector itself needs."""
     longest_secs: float = 1.5
-    """Bounds of the silence; 0.2 s is what the detector itself needs."""
+    """Most silence that ends a turn. Chosen."""
     margin_secs: float = 0.15
     """Above the pause that nine of ten stay below. Chosen."""
     quantile: float = 0.9
+    """Share of the pauses that the silence outlasts, 0.5 to below 1. Chosen."""
     fewest_pauses: int = 5
     """Evidence needed before anything changes. Chosen: below that, a q90 is the maximum."""
     fewest_to_shorten: int = 6
@@ -44,6 +46,7 @@ class PauseProfileConfig:
     half_life_secs: float = 120.0
     """A pause this old counts half. Chosen: a topic's length."""
     most_pauses: int = 40
+    """Pauses, and fluent turns, that are remembered. Chosen."""
     shortest_pause_secs: float = 0.15
     """Closures inside words are shorter and are no pauses (Goldman-Eisler's bound is 0.25 s). A pause counts from the
     end of speech to the detector's word that it resumed."""

@@ -32,9 +32,13 @@ class PageStoreConfig:
     """Where pages live. Give `path` (embedded Qdrant, one process) or `url` and `journal_dir` (a server)."""
 
     path: str | Path | None = None
+    """Folder of an embedded Qdrant and what is kept beside it. None, without a `url`: pages last for the call."""
     url: str | None = None
+    """Address of a Qdrant server."""
     api_key: str | None = None
+    """Its key, where it asks for one."""
     journal_dir: str | Path | None = None
+    """Folder of this worker's own for the journal and what no server keeps, with `url`; `path` has it by itself."""
     load_limit: int = DEFAULT_LOAD_LIMIT
     """Newest pages of an owner held in the in-process index."""
 
