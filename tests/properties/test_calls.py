@@ -19,7 +19,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
 from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
@@ -562,7 +562,13 @@ def check(steps: list[Step], *, eager: bool, ends_calmly: bool) -> None:
     the_pages_are_the_exchanges(played)
 
 
-# By default the same few calls each time; `make properties` looks for new ones.
+def steps(*kinds: Kind) -> list[Step]:
+    return [Step(kind, Trouble.NONE, 1.1) for kind in kinds]
+
+
+# By default the same few calls each time, and two in which much would show; `make properties` looks for new ones.
+@example(steps=steps(Kind.ASKS, Kind.ASKS, Kind.IDENTIFIED, Kind.ASKS), eager=False, ends_calmly=True)
+@example(steps=steps(Kind.BARGES_IN, Kind.RECONNECTS, Kind.BARGES_IN), eager=False, ends_calmly=True)
 @settings(max_examples=EXAMPLES, derandomize=EXAMPLES < 100, database=None, deadline=None)
 @given(steps=STEPS, eager=st.booleans(), ends_calmly=st.booleans())
 def test_whatever_happens_in_a_call_is_answered_once_and_kept_as_it_was_heard(
