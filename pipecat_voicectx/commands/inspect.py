@@ -10,9 +10,12 @@ import argparse
 import webbrowser
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipecat_voicectx.errors import UnavailableError, UsageError
-from pipecat_voicectx.observers.codec import Json
+
+if TYPE_CHECKING:
+    from pipecat_voicectx.observers.codec import Json
 
 __all__ = ["add_arguments", "run"]
 

@@ -171,6 +171,32 @@ def test_a_recorded_session_draws_without_complaint_and_without_sideways_scrolli
     assert page.evaluate(CONTRAST, ["body", ".aside", ".now dt", ".standfirst"]) >= 4.5
 
 
+def test_no_mark_is_drawn_over_what_another_one_says(browser: Browser, recorded: Path) -> None:
+    page, _ = opened(browser, recorded.as_uri())
+    page.wait_for_selector("#strip svg .above")
+    struck = """() => {
+      const struck = (label, mark) => mark.classList.contains("other")
+        && +mark.getAttribute("y") + 11 === +label.getAttribute("y")
+        && label.compareDocumentPosition(mark) & Node.DOCUMENT_POSITION_FOLLOWING;
+      return [...document.querySelectorAll("#strip svg .above")]
+        .filter((label) => [...label.parentNode.children].some((mark) => struck(label, mark)))
+        .map((label) => label.textContent);
+    }"""
+    assert page.evaluate(struck) == []
+
+
+def test_a_bot_that_has_the_page_from_its_first_call_on_is_waited_for(browser: Browser) -> None:
+    with hosting() as host:
+        context = browser.new_context()
+        page = context.new_page()
+        page.route("**/api/sessions", lambda route: route.fulfill(status=404, json={"detail": "Not Found"}))
+        page.goto(host.url)
+        shows(page, "#status", "waiting for a call")
+        page.unroute("**/api/sessions")
+        shows(page, "#status", "live")
+        context.close()
+
+
 CONTRAST = """(selectors) => {
   const lum = (c) => { const [r, g, b] = c.match(/\\d+/g).map(Number).map((v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
   const ground = lum(getComputedStyle(document.body).backgroundColor);

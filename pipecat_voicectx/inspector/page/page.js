@@ -370,13 +370,15 @@ function drawAnswers(svg, y, items, lane) {
 }
 function drawOther(svg, y, items, lane) {
   let free = -1e9, said = "";
+  const labels = []; // above the marks of those that follow
   for (const [index, o] of thin(items, 3)) {
     svgEl(svg, "rect", { x: x(o.at), y: y + 20, width: 2, height: 14, class: "other" });
     const label = fit(brief(o) || "", 180, 11), news = label !== said && label !== QUIET;
     said = label;
-    if (label && news && x(o.at) > free) { text(svg, x(o.at) + 6, y + 31, "tick", label); free = x(o.at) + measure(label, 11) + 14; }
+    if (label && news && x(o.at) > free) { labels.push([x(o.at) + 6, label]); free = x(o.at) + measure(label, 11) + 14; }
     hit(svg, lane, index, o.at, o.at, y + 16, 20);
   }
+  for (const [at, label] of labels) text(svg, at, y + 31, "tick above", label);
 }
 const QUIET = "nothing to tell";
 function acoustics(v) {
@@ -734,6 +736,7 @@ async function live() {
   let sessions;
   try {
     const answer = await fetch(`${BASE}/api/sessions`, { cache: "no-store" });
+    if (answer.status === 404) { status("waiting for a call"); setTimeout(live, 2000); return; } // a bot that shows the page from its first call on
     if (!answer.ok) throw new Error(await answer.text());
     sessions = await answer.json();
   } catch (error) { status("the bot does not answer", "lost"); setTimeout(live, 2000); return; }
