@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -138,3 +140,9 @@ def test_a_wrong_switch_keeps_no_bot_from_starting(
         pass
 
     play_call(nothing, before=hook)
+
+
+@pytest.mark.parametrize("command", ["inspect", "doctor"])
+def test_a_command_that_needs_no_pipecat_does_not_wait_for_its_import(command: str) -> None:
+    check = f"import pipecat_voicectx.commands.{command}, sys; sys.exit('pipecat' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], timeout=60, check=False).returncode == 0
