@@ -8,7 +8,8 @@ import json
 from loguru import logger
 
 from pipecat_voicectx.testing.realtime_call import RealtimeCall, play_call, spoken
-from pipecat_voicectx.testing.realtime_server import RealtimeServer, ScriptedCall
+from pipecat_voicectx.testing.realtime_script import ScriptedCall
+from pipecat_voicectx.testing.realtime_server import RealtimeServer
 
 ANSWER = "The castle opens at nine and the old town is best before noon"
 

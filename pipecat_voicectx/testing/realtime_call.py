@@ -33,7 +33,8 @@ from pipecat_voicectx.processors.frames import NetworkStateFrame
 from pipecat_voicectx.processors.realtime_link import RealtimeLink
 from pipecat_voicectx.states.network import LinkBand, NetworkState
 from pipecat_voicectx.stores.embedders import LexicalEmbedder
-from pipecat_voicectx.testing.realtime_server import RealtimeServer, ScriptedItem
+from pipecat_voicectx.testing.realtime_script import ScriptedItem
+from pipecat_voicectx.testing.realtime_server import RealtimeServer
 from pipecat_voicectx.testing.running import running
 from pipecat_voicectx.testing.scripted_session import Transport
 from pipecat_voicectx.testing.virtual_time import run

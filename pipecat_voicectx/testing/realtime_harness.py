@@ -26,7 +26,8 @@ from pipecat_voicectx.testing.playback_harness import (
     Top,
     TrackOutput,
 )
-from pipecat_voicectx.testing.realtime_server import RealtimeServer, ScriptedItem, ServerItem
+from pipecat_voicectx.testing.realtime_script import ScriptedItem, ServerItem
+from pipecat_voicectx.testing.realtime_server import RealtimeServer
 
 __all__ = ["RealtimeOutcome", "run_realtime", "scripted_item"]
 

@@ -21,59 +21,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from openai.types.realtime.realtime_client_event import RealtimeClientEvent
-from openai.types.realtime.realtime_server_event import RealtimeServerEvent
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-__all__ = ["RealtimeServer", "ScriptedCall", "ScriptedItem", "ServerItem"]
+from pipecat_voicectx.testing.realtime_script import (
+    CLIENT_EVENTS,
+    RATE_HZ,
+    SERVER_EVENTS,
+    Reply,
+    ScriptedCall,
+    ScriptedItem,
+    ServerItem,
+    created_item,
+    default_session,
+    error_body,
+    merge_session,
+    said_call,
+    speech,
+    violation,
+)
 
-_RATE_HZ = 24_000
-_CHUNK_SECS = 0.2
+__all__ = ["RealtimeServer"]
+
 _SPEEDS = (0.25, 1.5)
-_CLIENT_EVENTS: TypeAdapter[Any] = TypeAdapter(RealtimeClientEvent)
-_SERVER_EVENTS: TypeAdapter[Any] = TypeAdapter(RealtimeServerEvent)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScriptedItem:
-    """One spoken item of a reply."""
-
-    transcript: str
-    pcm: bytes
-    """24 kHz, mono, signed 16 bit."""
-    pause_at_secs: float | None = None
-    """Audio position at which the server stalls."""
-    pause_secs: float = 0.0
-    """For how long."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScriptedCall:
-    """A function call of a reply."""
-
-    name: str
-    arguments: str
-    """JSON, or what the model took for it."""
-    call_id: str | None = None
-
-
-@dataclass(kw_only=True)
-class ServerItem:
-    """An item of the server's conversation."""
-
-    item_id: str
-    role: str
-    """Of a message; the type of any other item."""
-    transcript: str = ""
-    audio_ms: float = 0.0
-    """Audio it holds: what was sent, less what was truncated."""
-    truncated: bool = False
-    call_id: str | None = None
-
-
-Reply = Sequence[ScriptedItem | ScriptedCall]
+_RESPONSE = {"object": "realtime.response", "conversation_id": "conv"}
 
 
 @dataclass(kw_only=True)
@@ -206,14 +178,14 @@ class RealtimeServer:
         self.connections += 1
         self.items.clear()
         self.received_ms = 0.0
-        self.session = _default_session()
+        self.session = default_session()
         await self._emit("session.created", session=self.session)
         try:
             async for message in socket:
                 event = json.loads(message)
-                self._check(_CLIENT_EVENTS, event)
+                self._check(CLIENT_EVENTS, event)
                 if event["type"] == "input_audio_buffer.append":
-                    self.received_ms += len(base64.b64decode(event["audio"])) / 2 / _RATE_HZ * 1000
+                    self.received_ms += len(base64.b64decode(event["audio"])) / 2 / RATE_HZ * 1000
                     continue
                 self.events.append(event)
                 await self._on_event(event)
@@ -238,18 +210,14 @@ class RealtimeServer:
                 await self._truncate(event)
             case "response.create":
                 if self.answering:
-                    await self._error(
-                        "conversation_already_has_active_response", "Conversation already has one", event
-                    )
+                    await self._error("conversation_already_has_active_response", "It has one", event)
                 else:
                     await self._start_response(event)
             case "response.cancel":
                 if await self._stop_response():
                     await self._response_done("cancelled")
                 else:
-                    await self._error(
-                        "response_cancel_not_active", "Cancellation failed: no active response", event
-                    )
+                    await self._error("response_cancel_not_active", "No active response", event)
             case _:
                 pass
 
@@ -265,7 +233,7 @@ class RealtimeServer:
             if self.answering:
                 await self._error("cannot_update_speed", "Speed can only be changed between answers", event)
                 return
-        _merge(self.session, event["session"])
+        merge_session(self.session, event["session"])
         if self.updated_after_secs:
             task = asyncio.create_task(self._updated_late(json.loads(json.dumps(self.session))))
             self._late.add(task)
@@ -285,13 +253,7 @@ class RealtimeServer:
         ):
             await self._error("invalid_tool_call_id", "Tool call ID not found in conversation", event)
             return
-        item = ServerItem(
-            item_id=given.get("id") or f"item_{next(self._ids)}",
-            role=given.get("role") or given["type"],
-            transcript=given.get("output")
-            or " ".join(part.get("text") or "" for part in given.get("content") or ()),
-            call_id=call_id,
-        )
+        item = created_item(given, default_id=f"item_{next(self._ids)}")
         previous = event.get("previous_item_id")
         places = [place for place, known in enumerate(self.items) if known.item_id == previous]
         self.items.insert(places[0] + 1 if places else len(self.items), item)
@@ -374,14 +336,7 @@ class RealtimeServer:
         item = ServerItem(
             item_id=f"item_{number}", role="function_call", call_id=scripted.call_id or f"call_{number}"
         )
-        said = {
-            "id": item.item_id,
-            "object": "realtime.item",
-            "type": "function_call",
-            "call_id": item.call_id,
-            "name": scripted.name,
-            "arguments": "",
-        }
+        said = said_call(item, scripted.name)
         previous = self.items[-1].item_id if self.items else None
         self.items.append(item)
         await self._emit("conversation.item.added", item=said, previous_item_id=previous)
@@ -404,23 +359,16 @@ class RealtimeServer:
         place = {"response_id": "resp", "item_id": item.item_id, "output_index": index, "content_index": 0}
         said = {"type": "message", "role": "assistant", "content": []}
         await self._say_added(item, said, previous)
-        words = iter(scripted.transcript.split(" "))
-        step = int(_CHUNK_SECS * _RATE_HZ) * 2
-        for start in range(0, len(scripted.pcm), step):
-            # Three words per 0.2 s of audio: the transcript is ahead, as the real one is.
-            for word in itertools.islice(words, 3):
+        for words, chunk, pause_secs in speech(scripted):
+            for word in words:
                 delta = word if not item.transcript else f" {word}"
                 item.transcript += delta
                 await self._emit("response.output_audio_transcript.delta", delta=delta, **place)
-            if (
-                scripted.pause_at_secs is not None
-                and start <= scripted.pause_at_secs * _RATE_HZ * 2 < start + step
-            ):
-                await asyncio.sleep(scripted.pause_secs)
-            chunk = scripted.pcm[start : start + step]
-            item.audio_ms += len(chunk) / 2 / _RATE_HZ * 1000
+            if pause_secs:
+                await asyncio.sleep(pause_secs)
+            item.audio_ms += len(chunk) / 2 / RATE_HZ * 1000
             await self._emit("response.output_audio.delta", delta=base64.b64encode(chunk).decode(), **place)
-            await asyncio.sleep(len(chunk) / 2 / _RATE_HZ / self.speed)
+            await asyncio.sleep(len(chunk) / 2 / RATE_HZ / self.speed)
         await self._emit("response.output_audio.done", **place)
         return {**said, "id": item.item_id, "object": "realtime.item"}
 
@@ -433,13 +381,7 @@ class RealtimeServer:
         return True
 
     async def _error(self, code: str, message: str, event: dict[str, Any]) -> None:
-        error = {
-            "type": "invalid_request_error",
-            "code": code,
-            "message": message,
-            "param": None,
-            "event_id": event.get("event_id"),
-        }
+        error = error_body(code, message, event)
         self.errors.append(error)
         await self._emit("error", error=error)
 
@@ -448,58 +390,11 @@ class RealtimeServer:
             return
         event = {"type": event_type, "event_id": f"event_{next(self._ids)}", **fields}
         if event_type != "response.output_audio.delta":
-            self._check(_SERVER_EVENTS, event)
+            self._check(SERVER_EVENTS, event)
         with contextlib.suppress(ConnectionClosed):
             await self._socket.send(json.dumps(event))
 
     def _check(self, types: TypeAdapter[Any], event: dict[str, Any]) -> None:
-        try:
-            types.validate_python(event)
-        except ValidationError as error:
-            first = error.errors()[0]
-            self.violations.append(f"{event.get('type')}: {first['loc']} {first['msg']}")
-
-
-_RESPONSE = {"object": "realtime.response", "conversation_id": "conv"}
-
-
-def _default_session() -> dict[str, Any]:
-    return {
-        "type": "realtime",
-        "object": "realtime.session",
-        "id": "sess",
-        "model": "gpt-realtime",
-        "output_modalities": ["audio"],
-        "instructions": "",
-        "tools": [],
-        "tool_choice": "auto",
-        "audio": {
-            "input": {
-                "format": {"type": "audio/pcm", "rate": 24000},
-                "transcription": None,
-                "noise_reduction": None,
-                "turn_detection": {
-                    "type": "server_vad",
-                    "threshold": 0.5,
-                    "prefix_padding_ms": 300,
-                    "silence_duration_ms": 500,
-                    "idle_timeout_ms": None,
-                    "create_response": True,
-                    "interrupt_response": True,
-                },
-            },
-            "output": {"format": {"type": "audio/pcm", "rate": 24000}, "voice": "marin", "speed": 1.0},
-        },
-    }
-
-
-def _merge(session: dict[str, Any], update: dict[str, Any]) -> None:
-    """Only what is present changes; turn detection is an object that is replaced, with the defaults of its kind."""
-    for key, value in update.items():
-        if key == "turn_detection" and isinstance(value, dict):
-            defaults = _default_session()["audio"]["input"]["turn_detection"]
-            session[key] = {**defaults, **value} if value.get("type") == "server_vad" else value
-        elif isinstance(value, dict) and isinstance(session.get(key), dict):
-            _merge(session[key], value)
-        else:
-            session[key] = value
+        found = violation(types, event)
+        if found is not None:
+            self.violations.append(found)

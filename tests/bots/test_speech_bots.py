@@ -14,7 +14,8 @@ import pytest
 
 from pipecat_voicectx.demo.espeak import synthesize
 from pipecat_voicectx.testing.gemini_server import GeminiServer
-from pipecat_voicectx.testing.realtime_server import RealtimeServer, ScriptedItem
+from pipecat_voicectx.testing.realtime_script import ScriptedItem
+from pipecat_voicectx.testing.realtime_server import RealtimeServer
 from tests.bots.hosting import RunningBot, calling, running_bot, without_keys
 
 BOTS = Path(__file__).parents[2] / "bots"

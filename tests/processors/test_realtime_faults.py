@@ -8,7 +8,8 @@ import json
 import pytest
 
 from pipecat_voicectx.testing.realtime_call import RealtimeCall, play_call, spoken
-from pipecat_voicectx.testing.realtime_server import RealtimeServer, ScriptedCall
+from pipecat_voicectx.testing.realtime_script import ScriptedCall
+from pipecat_voicectx.testing.realtime_server import RealtimeServer
 from pipecat_voicectx.voice_context import Part, VoiceContextConfig
 
 LONG = " ".join(f"word{number}" for number in range(24))

@@ -18,7 +18,8 @@ from pipecat.services.openai.realtime.llm import OpenAIRealtimeLLMService
 
 from pipecat_voicectx.orchestrator.directives import Directive, SetVadSilenceDuration
 from pipecat_voicectx.testing.realtime_call import RealtimeCall, play_call, spoken
-from pipecat_voicectx.testing.realtime_server import RealtimeServer, Reply, ScriptedCall, ServerItem
+from pipecat_voicectx.testing.realtime_script import Reply, ScriptedCall, ServerItem
+from pipecat_voicectx.testing.realtime_server import RealtimeServer
 from pipecat_voicectx.voice_context import VoiceContextConfig
 
 ANSWER = "The first one is the Alder desk with three drawers."

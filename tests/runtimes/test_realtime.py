@@ -10,7 +10,7 @@ from pipecat_voicectx.processors.playback_ledger import PlaybackLedgerConfig
 from pipecat_voicectx.testing import virtual_time
 from pipecat_voicectx.testing.playback_harness import Client, Script
 from pipecat_voicectx.testing.realtime_harness import RealtimeOutcome, run_realtime, scripted_item
-from pipecat_voicectx.testing.realtime_server import ScriptedItem
+from pipecat_voicectx.testing.realtime_script import ScriptedItem
 
 SCRIPT = Script()
 
