@@ -67,6 +67,7 @@ class PlayoutClockConfig:
             "playout_delay_secs",
             "uplink_delay_secs",
             "extrapolation_secs",
+            "fresh_secs",
             "catch_up",
             "behind_secs",
             "lost_track_secs",

@@ -297,6 +297,7 @@ def test_the_write_clock_before_the_first_chunk_is_zero() -> None:
         {"playout_delay_secs": -1.0},
         {"uplink_delay_secs": math.nan},
         {"extrapolation_secs": 11.0},
+        {"fresh_secs": -1.0},
         {"log_size": 1},
     ],
 )
