@@ -277,6 +277,9 @@ class FactMemoryCore:
             # The request itself says what is to be forgotten, as a rule.
             self._forgotten_turns.update((turn.turn_id, *(t for each in gone for t in each.source_turns)))
             self._known.brains.forget((*self._forgotten_turns, *(each.fact_id for each in gone)))
+            self._writer.forget_calls()
+            self._last_call_summary = ""
+            self._rebuild_cache()
         return operations
 
     def _apply(self, operations: Sequence[Operation]) -> None:

@@ -365,6 +365,7 @@ class FactSession:
         """Passes on the pages of what was deleted, so that they are emptied."""
         pages = self.memory.take_forgotten_turns()
         if pages:
+            self._staged = None  # what was ready for a turn may be what is forgotten
             for page_id in pages:
                 self._latest_pages.pop(page_id, None)
             self.on_forgotten(pages)

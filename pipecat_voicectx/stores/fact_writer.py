@@ -26,12 +26,15 @@ class FactWriter:
         self._facts: dict[str, Fact] = {}
         self._deleted: set[str] = set()
         self._others: dict[str, MemoryRecord] = {}
+        # Records of calls' summaries: those that the engine has, and those that it is to delete.
+        self._calls: set[str] = set()
+        self._calls_deleted: set[str] = set()
         self.last_call_summary = ""
 
     @property
     def unwritten(self) -> int:
         """Changes that the engine does not have."""
-        return len(self._facts) + len(self._deleted) + len(self._others)
+        return len(self._facts) + len(self._deleted) + len(self._others) + len(self._calls_deleted)
 
     def apply(self, operations: Iterable[Operation]) -> None:
         """Notes what is to be written."""
@@ -53,6 +56,12 @@ class FactWriter:
         if self._engine is not None:
             self._others[record.id] = record
 
+    def forget_calls(self) -> None:
+        """Deletes the summaries of earlier calls, because something is forgotten and they may say it."""
+        self._calls_deleted |= self._calls
+        self._calls.clear()
+        self.last_call_summary = ""
+
     def forget_facts(self) -> None:
         """Drops the facts that were noted, because they will be worked out again."""
         self._facts.clear()
@@ -61,6 +70,7 @@ class FactWriter:
     def forget_everything(self) -> None:
         """Drops all that was noted, because the owner is erased."""
         self.forget_facts()
+        self.forget_calls()
         self._others.clear()
 
     async def load(self) -> list[Fact]:
@@ -81,6 +91,8 @@ class FactWriter:
             after = page.value.next_after
             if after is None:
                 break
+        summaries = [record for record in summaries if record.id not in self._calls_deleted]
+        self._calls = {record.id for record in summaries}
         if summaries:
             latest = max(summaries, key=lambda record: record.created_wall_secs)
             self.last_call_summary = latest.text
@@ -112,11 +124,12 @@ class FactWriter:
                         del self._facts[fact.id]
                     if stored in others and self._others.get(stored) is others[stored]:
                         del self._others[stored]
-        deleted = frozenset(self._deleted)
-        if deleted:
-            gone = await self._engine.delete(self._owner, [self._record_id(each) for each in deleted])
+        deleted, calls = frozenset(self._deleted), frozenset(self._calls_deleted)
+        if deleted or calls:
+            gone = await self._engine.delete(self._owner, [*map(self._record_id, deleted), *calls])
             if isinstance(gone, Answered):
                 self._deleted -= deleted
+                self._calls_deleted -= calls
         return self.unwritten == 0
 
     async def erase(self) -> tuple[int, int]:

@@ -253,3 +253,22 @@ def test_a_page_that_was_emptied_is_not_learned_from_when_its_answer_comes(
     call(script, user_id="ann", store_path=tmp_path / "m")
     assert files_with(tmp_path / "m", "green tea")
     assert files_with(tmp_path / "m", "pumpernickel") == []
+
+
+def test_what_is_forgotten_is_not_in_what_earlier_calls_came_to(tmp_path: Path) -> None:
+    async def first(session: Session) -> None:
+        await exchange(session, "hello there")
+        await exchange(session, "my door code is pumpernickel")
+
+    async def second(session: Session) -> None:
+        await exchange(session, "hello there")
+        await exchange(session, "please forget my door code")
+        await session.listen(2)
+        await exchange(session, "what is my door code")
+
+    call(first, user_id="ann", store_path=tmp_path / "m")
+    assert files_with(tmp_path / "m" / "facts", "pumpernickel")
+    outcome = call(second, user_id="ann", store_path=tmp_path / "m")
+    assert "pumpernickel" in str(outcome.requests[0].messages), "the last call is known until then"
+    assert "pumpernickel" not in str(outcome.requests[-1].messages)
+    assert files_with(tmp_path / "m", "pumpernickel") == []
