@@ -185,6 +185,17 @@ def test_no_mark_is_drawn_over_what_another_one_says(browser: Browser, recorded:
     assert page.evaluate(struck) == []
 
 
+def test_of_two_requests_close_together_the_higher_one_says_its_tokens(browser: Browser) -> None:
+    with hosting() as host:
+        page, _ = opened(browser, host.url)
+        shows(page, "#status", "live")
+        for at_secs, tokens in ((1.0, 492), (1.1, 2511), (9.0, 700)):
+            host.tell(EventKind.CONTEXT, context_of(tokens), at_secs=at_secs)
+        shows(page, "#strip svg .tokens", "700")
+        page.locator("#fit").click()
+        assert page.locator("#strip svg .tokens").all_text_contents() == ["2,511", "700"]
+
+
 def test_a_bot_that_has_the_page_from_its_first_call_on_is_waited_for(browser: Browser) -> None:
     with hosting() as host:
         context = browser.new_context()

@@ -345,7 +345,8 @@ const sum = (tokens) => PARTS.reduce((total, part) => total + (tokens[part] || 0
 function drawRequests(svg, y, items, lane) {
   const most = S.requests.reduce((best, r) => Math.max(best, sum(r.v.tokens)), 1), floor = y + 82, width = Math.max(4, Math.min(14, zoom * 0.6));
   let free = -1e9;
-  for (const [index, r] of thin(items, width * 0.7)) {
+  items = thin(items, width * 0.7);
+  items.forEach(([index, r], i) => {
     let up = floor;
     for (const part of PARTS) {
       const height = ((r.v.tokens[part] || 0) / most) * 50;
@@ -353,9 +354,10 @@ function drawRequests(svg, y, items, lane) {
       if (height > 0) svgEl(svg, "rect", { x: x(r.at), y: up, width, height, class: `p-${part}` });
     }
     const label = sum(r.v.tokens).toLocaleString("en");
-    if (x(r.at) > free) { text(svg, x(r.at), up - 4, "tick", label); free = x(r.at) + measure(label, 11) + 6; }
+    const next = items[i + 1], behind = next && x(next[1].at) < x(r.at) + measure(label, 11) && sum(next[1].v.tokens) > sum(r.v.tokens); // of the higher bar
+    if (x(r.at) > free && !behind) { text(svg, x(r.at), up - 4, "tick tokens", label); free = x(r.at) + measure(label, 11) + 6; }
     hit(svg, lane, index, r.at, r.at + width / zoom, y + 16, 66);
-  }
+  });
 }
 function drawAnswers(svg, y, items, lane) {
   const most = Math.max(1.5, ...S.answers.slice(-300).map((a) => a.v));
