@@ -207,6 +207,7 @@ class FactMemoryCore:
         if asked:
             self._forgotten_turns.add(turn.turn_id)
             self._known.brains.forget(self._forgotten_turns)
+            self._forget_derived()
         elif not is_low_signal(turn.text):
             self._heard.append((turn.turn_id, stems(turn.text)))
 
@@ -277,10 +278,15 @@ class FactMemoryCore:
             # The request itself says what is to be forgotten, as a rule.
             self._forgotten_turns.update((turn.turn_id, *(t for each in gone for t in each.source_turns)))
             self._known.brains.forget((*self._forgotten_turns, *(each.fact_id for each in gone)))
-            self._writer.forget_calls()
-            self._last_call_summary = ""
-            self._rebuild_cache()
+            self._forget_derived()
         return operations
+
+    def _forget_derived(self) -> None:
+        """What calls came to, and what was noted of forgotten turns, says it in other words."""
+        self._writer.forget_calls()
+        self._writer.forget_turns(self._forgotten_turns)
+        self._last_call_summary = ""
+        self._rebuild_cache()
 
     def _apply(self, operations: Sequence[Operation]) -> None:
         self._writer.apply(operations)

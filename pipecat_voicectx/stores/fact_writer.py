@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from pipecat_voicectx.errors import BadInputError, UnavailableError
 from pipecat_voicectx.memory.facts import Fact
@@ -26,15 +26,16 @@ class FactWriter:
         self._facts: dict[str, Fact] = {}
         self._deleted: set[str] = set()
         self._others: dict[str, MemoryRecord] = {}
-        # Records of calls' summaries: those that the engine has, and those that it is to delete.
+        # Records that are no facts: of calls, of other things with the turns they come from, and those to be deleted.
         self._calls: set[str] = set()
-        self._calls_deleted: set[str] = set()
+        self._sources: dict[str, tuple[str, ...]] = {}
+        self._records_deleted: set[str] = set()
         self.last_call_summary = ""
 
     @property
     def unwritten(self) -> int:
         """Changes that the engine does not have."""
-        return len(self._facts) + len(self._deleted) + len(self._others) + len(self._calls_deleted)
+        return len(self._facts) + len(self._deleted) + len(self._others) + len(self._records_deleted)
 
     def apply(self, operations: Iterable[Operation]) -> None:
         """Notes what is to be written."""
@@ -55,10 +56,19 @@ class FactWriter:
         """Notes a record that is no fact: a note, a reflection."""
         if self._engine is not None:
             self._others[record.id] = record
+            self._sources[record.id] = record.source_turns
+
+    def forget_turns(self, turn_ids: Collection[str]) -> None:
+        """Deletes what was noted of turns, or concluded from them, because they are forgotten."""
+        for record, sources in list(self._sources.items()):
+            if not frozenset(turn_ids).isdisjoint(sources):
+                del self._sources[record]
+                self._others.pop(record, None)
+                self._records_deleted.add(record)
 
     def forget_calls(self) -> None:
         """Deletes the summaries of earlier calls, because something is forgotten and they may say it."""
-        self._calls_deleted |= self._calls
+        self._records_deleted |= self._calls
         self._calls.clear()
         self.last_call_summary = ""
 
@@ -80,18 +90,20 @@ class FactWriter:
             UnavailableError: The engine does not answer.
         """
         facts: list[Fact] = []
-        summaries: list[MemoryRecord] = []
+        others: list[MemoryRecord] = []
         after: str | None = None
         while self._engine is not None:
             page = await self._engine.list_by_owner(self._owner, after=after)
             if isinstance(page, Unavailable):
                 raise UnavailableError(f"the memory engine does not answer: {page.reason.value}")
             facts += [fact for record in page.value.records if (fact := _fact(record)) is not None]
-            summaries += [record for record in page.value.records if CALL in record.tags]
+            others += [record for record in page.value.records if record.kind is not RecordKind.FACT]
             after = page.value.next_after
             if after is None:
                 break
-        summaries = [record for record in summaries if record.id not in self._calls_deleted]
+        others = [record for record in others if record.id not in self._records_deleted]
+        self._sources |= {record.id: record.source_turns for record in others}
+        summaries = [record for record in others if CALL in record.tags]
         self._calls = {record.id for record in summaries}
         if summaries:
             latest = max(summaries, key=lambda record: record.created_wall_secs)
@@ -124,12 +136,12 @@ class FactWriter:
                         del self._facts[fact.id]
                     if stored in others and self._others.get(stored) is others[stored]:
                         del self._others[stored]
-        deleted, calls = frozenset(self._deleted), frozenset(self._calls_deleted)
+        deleted, calls = frozenset(self._deleted), frozenset(self._records_deleted)
         if deleted or calls:
             gone = await self._engine.delete(self._owner, [*map(self._record_id, deleted), *calls])
             if isinstance(gone, Answered):
                 self._deleted -= deleted
-                self._calls_deleted -= calls
+                self._records_deleted -= calls
         return self.unwritten == 0
 
     async def erase(self) -> tuple[int, int]:

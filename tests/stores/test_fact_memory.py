@@ -511,6 +511,24 @@ def test_F14_a_turn_that_nothing_can_read_is_kept_verbatim_and_counted() -> None
     asyncio.run(body())
 
 
+def test_what_is_forgotten_leaves_notes_and_the_summaries_of_calls_too() -> None:
+    async def body() -> None:
+        engine = InMemoryEngine()
+        before = memory(engine, extractor=Broken())
+        await before.open()
+        await say(before, "um wobbly thingamajigs all over that roof", "please forget the thingamajigs")
+        await before.end_session(now_wall_secs=T0 + 50, call_summary="User: thingamajigs on the roof")
+        later = memory(engine, session="s2")
+        await later.open()
+        assert "thingamajigs" in later.hot_cache.last_call_summary
+        await later.add_turn(turn(9, "please forget the thingamajigs", session="s2"))
+        assert later.hot_cache.last_call_summary == ""
+        assert [record.text for record, _ in engine.items.values() if "thingamajigs" in record.text] == []
+        await engine.close()
+
+    asyncio.run(body())
+
+
 def test_an_extractor_reads_in_place_of_the_rules() -> None:
     async def body() -> None:
         reader = ByRules()
