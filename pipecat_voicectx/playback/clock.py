@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -368,22 +369,20 @@ class PlayoutClock:
     def _sent_until(self, at_secs: float) -> float:
         """Track position that had been written at `at_secs`, between chunks in real time."""
         index = bisect_right(self._sent, at_secs, key=lambda sent: sent.at_secs)
-        secs = self._sent[min(index, len(self._sent) - 1)].at_secs if self._sent else 0.0
-        return self._position_at(index, secs, at_secs)
+        return self._position_at(at_secs, index, lambda chunk: self._sent[chunk].at_secs)
 
     def _due_until(self, at_secs: float) -> float:
         """Track position that would be heard at `at_secs` without any delay, between chunks in real time."""
         index = bisect_right(self._due_secs, at_secs)
-        secs = self._due_secs[min(index, len(self._sent) - 1)] if self._sent else 0.0
-        return self._position_at(index, secs, at_secs)
+        return self._position_at(at_secs, index, lambda chunk: self._due_secs[chunk])
 
-    def _position_at(self, index: int, chunk_secs: float, at_secs: float) -> float:
-        """At `at_secs`, from the time of chunk `index`, the first after it, or of the last one."""
+    def _position_at(self, at_secs: float, index: int, time_of: Callable[[int], float]) -> float:
+        """At `at_secs`, before chunk `index`, the first that comes later, or after the last one."""
         if not self._sent:
             return 0.0
         if index == len(self._sent):
-            return self._sent[-1].position_samples + (at_secs - chunk_secs) * self.rate_hz
-        position = self._sent[index].position_samples - (chunk_secs - at_secs) * self.rate_hz
+            return self._sent[-1].position_samples + (at_secs - time_of(-1)) * self.rate_hz
+        position = self._sent[index].position_samples - (time_of(index) - at_secs) * self.rate_hz
         before = self._sent[index - 1].position_samples if index else 0
         return max(float(before), position, 0.0)
 
