@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pipecat_voicectx.demo.llm_host import SCRIPTED_LLM_ENV
+from pipecat_voicectx.demo.environment import scripted_environment
 from pipecat_voicectx.demo.policy import TripPolicy
 from pipecat_voicectx.demo.scenario import load_scenario
 from pipecat_voicectx.testing.openai_server import OpenAIServer
@@ -25,9 +25,7 @@ async def run(arguments: list[str]) -> int:
         with tempfile.TemporaryDirectory(prefix="voicectx-evals-") as store:
             environment = {
                 **os.environ,
-                "OPENAI_BASE_URL": server.base_url,
-                "OPENAI_API_KEY": "",
-                SCRIPTED_LLM_ENV: "1",
+                **scripted_environment(server.base_url),
                 "VOICECTX_STORE": store,
             }
             harness = await asyncio.create_subprocess_exec(

@@ -13,6 +13,7 @@ __all__ = [
     "WHISPER_ENV",
     "missing_ears_or_voice",
     "missing_to_think",
+    "scripted_environment",
     "wrong_settings",
 ]
 
@@ -29,6 +30,19 @@ _SWITCHES = {
     "VOICECTX_PRIVATE_READS": "0 (no private attribute of other libraries is read) or 1",
 }
 _BASE_URL_ENV = "OPENAI_BASE_URL"
+
+
+def scripted_environment(base_url: str) -> dict[str, str]:
+    """What a bot is told whose language model is a scripted server: no key of its user's, and none from a `.env`.
+
+    Pipecat's runner reads `.env` over what is set already, from the folders above its own, which are a checkout's.
+    """
+    return {
+        _BASE_URL_ENV: base_url,
+        "OPENAI_API_KEY": "",
+        SCRIPTED_LLM_ENV: "1",
+        "PYTHON_DOTENV_DISABLED": "1",
+    }
 
 
 def missing_to_think(environ: Mapping[str, str]) -> str | None:

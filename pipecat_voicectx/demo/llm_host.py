@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from pipecat_voicectx.demo.environment import SCRIPTED_LLM_ENV
+from pipecat_voicectx.demo.environment import scripted_environment
 from pipecat_voicectx.demo.events import EventLog, read_events
 from pipecat_voicectx.demo.policy import TripPolicy
 from pipecat_voicectx.demo.scenario import Scenario
 from pipecat_voicectx.testing.openai_server import OpenAIServer, ReplyRecord, RequestRecord
 
-__all__ = ["SCRIPTED_LLM_ENV", "scripted_llm"]
+__all__ = ["scripted_llm"]
 
 
 @asynccontextmanager
@@ -44,7 +44,7 @@ async def scripted_llm(scenario: Scenario, log: EventLog, caller_events: Path) -
         )
 
     async with OpenAIServer(TripPolicy(scenario), on_request=on_request, on_reply=on_reply) as server:
-        ours = {"OPENAI_BASE_URL": server.base_url, SCRIPTED_LLM_ENV: "1", "OPENAI_API_KEY": ""}
+        ours = scripted_environment(server.base_url)
         saved = {name: os.environ.get(name) for name in ours}
         os.environ.update(ours)
         try:
