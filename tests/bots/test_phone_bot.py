@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 import websockets
 
-from pipecat_voicectx.demo.llm_host import SCRIPTED_LLM_ENV
+from pipecat_voicectx.demo.environment import SCRIPTED_LLM_ENV
 from pipecat_voicectx.demo.policy import TripPolicy
 from pipecat_voicectx.demo.scenario import load_scenario
 from pipecat_voicectx.testing.openai_server import OpenAIServer, RequestRecord

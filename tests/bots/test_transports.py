@@ -19,7 +19,7 @@ from pipecat.runner.types import DailyRunnerArguments, LiveKitRunnerArguments
 from pipecat.runner.utils import create_transport
 from pipecat.transports.base_transport import BaseTransport
 
-from pipecat_voicectx.demo.llm_host import SCRIPTED_LLM_ENV
+from pipecat_voicectx.demo.environment import SCRIPTED_LLM_ENV
 from pipecat_voicectx.demo.policy import TripPolicy
 from pipecat_voicectx.demo.scenario import load_scenario
 from pipecat_voicectx.runtimes.playout_position import WrittenPosition, find_position_source
