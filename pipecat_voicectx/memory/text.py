@@ -67,12 +67,15 @@ def readable(text: str) -> str:
 
 def visible(text: str) -> str:
     """`text` without what a model reads and nobody sees."""
+    if text.isascii() and text.isprintable():  # nearly always; every recalled line comes by here
+        return text
     return _INVISIBLE.sub("", text)
 
 
 def without_labels(text: str) -> str:
     """`text` with none of the labels that say who speaks: whoever says one speaks for nobody else."""
-    return _LABEL.sub(r"\1 -", visible(text))
+    text = visible(text)
+    return _LABEL.sub(r"\1 -", text) if ":" in text or not text.isascii() else text
 
 
 def strip_for_embedding(text: str, *, names: Iterable[str] = ()) -> str:
