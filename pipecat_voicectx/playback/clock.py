@@ -10,10 +10,9 @@ Two records are kept: what was written to the track and when (the send log), and
 3. Without fresh acknowledgements: the write clock, which is what had been written at t minus a playout delay
    (measured from earlier acknowledgements, else told from outside), marked as an estimate.
 
-Never more than was written. A bot that stood still sends what it owes at once; the user hears it in real time all the
-same, so the write clock never outruns that by more than a receiver catches up. Positions are in samples of the track;
-`Playhead.utterances` translates them into samples of each utterance, which is what text hangs on. Silence between
-utterances falls out by itself.
+Never more than was written. A bot that stood still sends what it owes at once; it is heard in real time all the same,
+so the write clock never outruns that by more than a receiver catches up. Positions are in samples of the track, in
+`Playhead.utterances` in those of each utterance, which is what text hangs on. Silence in between falls out by itself.
 
 Robustness: an acknowledgement that goes back, names another track, runs ahead of what was sent, or is not a number is
 refused with a reason and changes nothing.
@@ -48,8 +47,8 @@ class PlayoutClockConfig:
     fresh_secs: float = 1.0
     """Acknowledgements older than this say nothing any more: ten of the client's regular ones are missing."""
     catch_up: float = 0.05
-    """Share by which a receiver that was sent audio faster than real time plays it faster. Chosen on the careful side:
-    Chromium on a busy machine caught up with nothing, else with up to a fifth."""
+    """Share by which a receiver that was sent audio faster than real time plays it faster. Chosen, on the careful side:
+    in Chromium on a busy machine none was seen."""
     behind_secs: float = 5.0
     """How long after it was due a turn's end is waited for at most, because the client says it is not there yet.
     Chosen: longer than a jitter buffer holds, and an end to waiting for a client that stands still."""
@@ -250,9 +249,7 @@ class PlayoutClock:
     def delay_secs(self) -> float:
         """From writing to hearing: measured from acknowledgements, else told, else configured."""
         measured = self._measured_delay_secs()
-        if measured is not None:
-            return measured
-        return self.config.playout_delay_secs if self.playout_delay_secs is None else self.playout_delay_secs
+        return self._told_delay_secs if measured is None else measured
 
     def playhead(self, at_secs: float) -> Playhead:
         """What had been heard at `at_secs`. May change for the same time as more acknowledgements arrive."""
@@ -271,10 +268,9 @@ class PlayoutClock:
         written_secs = self._sent[index].at_secs + ahead / self.rate_hz
         due_secs = self._due_secs[index] + ahead / self.rate_hz
         measured_secs = self._measured_delay_secs()
+        heard_secs = due_secs + (self._told_beyond_due_secs if measured_secs is None else measured_secs)
         if measured_secs is None:
-            heard_secs = max(written_secs + self.delay_secs, due_secs + self._told_beyond_due_secs)
-        else:
-            heard_secs = due_secs + measured_secs
+            heard_secs = max(heard_secs, written_secs + self._told_delay_secs)
         if not self._acks:
             return heard_secs
         secs, acked, live = self._acks[-1]
@@ -296,14 +292,18 @@ class PlayoutClock:
     @property
     def _told_beyond_due_secs(self) -> float:
         """What is told of a jitter buffer contains what waits in it because it came at once; the due time does too."""
-        return min(self.delay_secs, self.config.playout_delay_secs)
+        return min(self._told_delay_secs, self.config.playout_delay_secs)
+
+    @property
+    def _told_delay_secs(self) -> float:
+        return self.config.playout_delay_secs if self.playout_delay_secs is None else self.playout_delay_secs
 
     def _estimated_position(self, at_secs: float) -> float:
         measured_secs = self._measured_delay_secs()
         if measured_secs is not None:
             return self._due_until(at_secs - measured_secs)
-        due = self._due_until(at_secs - self._told_beyond_due_secs)
-        return min(due, self._sent_until(at_secs - self.delay_secs))
+        written = self._sent_until(at_secs - self._told_delay_secs)
+        return min(written, self._due_until(at_secs - self._told_beyond_due_secs))
 
     def _judge(self, ack: PlayoutAck) -> AckVerdict:
         if not (math.isfinite(ack.position_samples) and ack.position_samples >= 0):

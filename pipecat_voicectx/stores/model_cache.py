@@ -24,9 +24,8 @@ def model_cache(environ: Mapping[str, str] = os.environ) -> Path:
     if named:
         return Path(named)
     base = environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if (home := environ.get("HOME")) else "")
-    if os.path.isabs(base) and _can_be_made(
-        Path(base)
-    ):  # a relative path is to be ignored, says the XDG specification
+    # A relative path is to be ignored, says the XDG specification.
+    if os.path.isabs(base) and _can_be_made(Path(base)):
         return Path(base) / "fastembed"
     return Path(tempfile.gettempdir()) / "fastembed_cache"
 

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 import websockets
 
-from pipecat_voicectx.demo.environment import SCRIPTED_LLM_ENV
+from pipecat_voicectx.demo.environment import scripted_environment
 from pipecat_voicectx.demo.policy import TripPolicy
 from pipecat_voicectx.demo.scenario import load_scenario
 from pipecat_voicectx.testing.openai_server import OpenAIServer, RequestRecord
@@ -129,9 +129,7 @@ def test_every_provider_s_caller_is_greeted_and_known_by_number_unless_it_is_wit
         server = OpenAIServer(TripPolicy(load_scenario(None)), on_request=requests.append)
         async with server:
             environment = without_keys(
-                **{SCRIPTED_LLM_ENV: "1"},
-                OPENAI_BASE_URL=server.base_url,
-                OPENAI_API_KEY="",
+                **scripted_environment(server.base_url),
                 VOICECTX_STORE=str(tmp_path / "store"),
                 TWILIO_ACCOUNT_SID="AC" + "0" * 32,
                 TWILIO_AUTH_TOKEN="not-a-secret",
@@ -172,9 +170,7 @@ def test_the_local_bot_takes_a_telephone_call_too(tmp_path: Path) -> None:
     async def call() -> list[str]:
         async with OpenAIServer(TripPolicy(load_scenario(None))) as server:
             environment = without_keys(
-                **{SCRIPTED_LLM_ENV: "1"},
-                OPENAI_BASE_URL=server.base_url,
-                OPENAI_API_KEY="",
+                **scripted_environment(server.base_url),
                 VOICECTX_STORE=str(tmp_path / "store"),
                 TWILIO_ACCOUNT_SID="AC" + "0" * 32,
                 TWILIO_AUTH_TOKEN="not-a-secret",

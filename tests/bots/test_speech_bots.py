@@ -22,20 +22,26 @@ BOTS = Path(__file__).parents[2] / "bots"
 GREETING = "Good morning, this is Ada, how may I help you today?"
 
 
+def ended(name: str, *, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """A bot that stops before it serves."""
+    return subprocess.run(
+        [sys.executable, str(BOTS / name)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        cwd=cwd,
+        env=without_keys(),
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "key"), [("realtime_bot.py", "OPENAI_API_KEY"), ("gemini_bot.py", "GOOGLE_API_KEY")]
 )
 def test_the_bot_names_the_key_it_misses_in_one_line(name: str, key: str) -> None:
     if name == "gemini_bot.py":
         pytest.importorskip("google.genai", reason="google-genai is not installed")
-    done = subprocess.run(
-        [sys.executable, str(BOTS / name)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env=without_keys(),
-    )
+    done = ended(name)
     assert done.returncode == 2
     assert done.stdout.splitlines() == [f"missing {key}; without a key there is `voicectx demo`"]
 
@@ -48,15 +54,7 @@ def test_the_bot_finds_its_key_in_a_dotenv_file(name: str, key: str, tmp_path: P
         pytest.importorskip("google.genai", reason="google-genai is not installed")
     # A setting that stops the bot once the key was found.
     (tmp_path / ".env").write_text(f"{key}=not-a-secret\nVOICECTX_DEMO_PLUGIN=7\n")
-    done = subprocess.run(
-        [sys.executable, str(BOTS / name)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        cwd=tmp_path,
-        env=without_keys(),
-    )
+    done = ended(name, cwd=tmp_path)
     assert [line[:25] for line in done.stdout.splitlines()] == ["VOICECTX_DEMO_PLUGIN is '"]
 
 

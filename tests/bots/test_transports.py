@@ -19,7 +19,7 @@ from pipecat.runner.types import DailyRunnerArguments, LiveKitRunnerArguments
 from pipecat.runner.utils import create_transport
 from pipecat.transports.base_transport import BaseTransport
 
-from pipecat_voicectx.demo.environment import SCRIPTED_LLM_ENV
+from pipecat_voicectx.demo.environment import scripted_environment
 from pipecat_voicectx.demo.policy import TripPolicy
 from pipecat_voicectx.demo.scenario import load_scenario
 from pipecat_voicectx.runtimes.playout_position import WrittenPosition, find_position_source
@@ -143,8 +143,7 @@ def test_a_daily_session_is_asked_for_and_built_up_to_the_network(tmp_path: Path
         api = DailyApi()
         async with OpenAIServer(TripPolicy(load_scenario(None))) as server, api as daily_url:
             environment = without_keys(
-                **{SCRIPTED_LLM_ENV: "1"},
-                OPENAI_BASE_URL=server.base_url,
+                **scripted_environment(server.base_url),
                 DAILY_API_KEY="room-maker",
                 DAILY_API_URL=daily_url,
             )
@@ -176,7 +175,7 @@ def test_on_a_plain_websocket_typed_words_are_answered_aloud(tmp_path: Path) -> 
     async def session() -> int:
         heard = 0
         async with OpenAIServer(TripPolicy(load_scenario(None))) as server:
-            environment = without_keys(**{SCRIPTED_LLM_ENV: "1"}, OPENAI_BASE_URL=server.base_url)
+            environment = without_keys(**scripted_environment(server.base_url))
             running = running_bot(BOT, "-t", "websocket", environment=environment, cwd=tmp_path)
             async with running as bot, websockets.connect(f"ws://127.0.0.1:{bot.port}/ws-client") as line:
                 await line.send(rtvi("client-ready", {"version": "1.2.0", "about": {"library": "test"}}))
